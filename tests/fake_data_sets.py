@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha1
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import PurePosixPath
 from urllib.parse import parse_qs, unquote
+
+from fake_hub import Answers, running
 
 
 @dataclass
@@ -44,12 +44,8 @@ class DataSet:
         return {"type": "file", "path": name, "size": len(content), "oid": oid}
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Answers):
     data: DataSet
-    protocol_version = "HTTP/1.1"
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
 
     def do_POST(self) -> None:
         """Paths of which the client asks whether they are there."""
@@ -99,30 +95,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(200, json.dumps(value).encode(), **{"Content-Type": "application/json"})
 
     def _send(self, code: int, body: bytes, **headers: str) -> None:
-        self.send_response(code)
-        every = {"X-Repo-Commit": self.data.commit, **headers, "Content-Length": str(len(body))}
-        for name, value in every.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command != "HEAD":
-            with suppress(ConnectionError):
-                self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing: the requests are in `DataSet.log`."""
+        self.send(code, body, **{"X-Repo-Commit": self.data.commit, **headers})
 
 
 @contextmanager
 def serving(data: DataSet) -> Iterator[DataSet]:
     """Serve a data set on a free port of this machine."""
-    handler = type("Handler", (_Handler,), {"data": data})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    data.url = f"http://127.0.0.1:{server.server_port}"
-    try:
+    with running(_Handler, data=data) as data.url:
         yield data
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

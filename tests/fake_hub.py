@@ -36,8 +36,7 @@ class FakeHub:
 
     files: name → content. faults: path ending → what to do with the next requests for it, in order:
     ("cut", n) closes the connection before byte n of the file; ("status", code, headers) refuses;
-    ("wrong", n) flips a bit of byte n; ("slow", seconds) waits before it answers; ("whole",) sends
-    the whole file whatever range was asked for.
+    ("wrong", n) flips a bit of byte n; ("slow", seconds) waits before it answers.
     """
 
     repo: str
@@ -86,12 +85,34 @@ class FakeHub:
         return entry
 
 
-class _Handler(BaseHTTPRequestHandler):
-    hubs: tuple[FakeHub, ...]
+class Answers(BaseHTTPRequestHandler):
+    """Answers with a code, headers and a body, HEAD as GET; says nothing of it on the terminal."""
+
     protocol_version = "HTTP/1.1"
 
     def do_HEAD(self) -> None:
         self.do_GET()
+
+    def send(self, code: int, body: bytes, cut: int | None = None, **headers: str) -> None:
+        """The answer; cut: close the connection before this byte of the body."""
+        self.send_response(code)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            with suppress(ConnectionError):  # the client has given up
+                self.wfile.write(body[:cut])
+        if cut is not None and cut < len(body):
+            self.wfile.flush()
+            self.connection.shutdown(2)
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: the requests are in the log of what is served."""
+
+
+class _Handler(Answers):
+    hubs: tuple[FakeHub, ...]
 
     def do_GET(self) -> None:  # noqa: C901 (a branch for each answer of a hub)
         path = self.path.split("?")[0]
@@ -104,25 +125,23 @@ class _Handler(BaseHTTPRequestHandler):
         hub.log.append(request)
         fault = next((f for end, f in hub.faults.items() if f and path.endswith(end)), None)
         kind, *values = fault.pop(0) if fault else ("serve",)
-        if kind == "whole":
-            start, stop, text = 0, None, ""
         if kind == "status":
-            return self._send(values[0], b"", **values[1])
+            return self.send(values[0], b"", **values[1])
         if kind == "slow":
             threading.Event().wait(values[0])
         if path.startswith(f"/api/models/{hub.repo}/tree/"):  # of chat templates
-            return self._send(404, b"", **{"X-Error-Code": "EntryNotFound"})
+            return self.send(404, b"", **{"X-Error-Code": "EntryNotFound"})
         if path.startswith(f"/api/models/{hub.repo}"):
             return self._about(hub, path.partition("/revision/")[2])
         repo, _, rest = path.strip("/").partition("/resolve/")
         revision, _, name = rest.partition("/")
         if repo != hub.repo:
-            return self._send(404, b"", **{"X-Error-Code": "RepoNotFound"})
+            return self.send(404, b"", **{"X-Error-Code": "RepoNotFound"})
         commit = {"X-Repo-Commit": hub.commit}
         if revision not in ("main", hub.commit):
-            return self._send(404, b"", **{"X-Error-Code": "RevisionNotFound"})
+            return self.send(404, b"", **{"X-Error-Code": "RevisionNotFound"})
         if name not in hub.files:
-            return self._send(404, b"", **{"X-Error-Code": "EntryNotFound"}, **commit)
+            return self.send(404, b"", **{"X-Error-Code": "EntryNotFound"}, **commit)
         content, entry = hub.files[name], hub.entry(name)
         if kind == "wrong":
             content = bytearray(content)
@@ -135,43 +154,32 @@ class _Handler(BaseHTTPRequestHandler):
         if text:
             headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(content)}"
         cut = max(values[0] - start, 0) if kind == "cut" else None
-        return self._send(206 if text else 200, bytes(content[start:stop]), cut, **headers)
+        return self.send(206 if text else 200, bytes(content[start:stop]), cut, **headers)
 
     def _about(self, hub: FakeHub, revision: str) -> None:
         """The repository's commit and its files."""
         if revision not in ("", "main", hub.commit):
-            return self._send(404, b"", **{"X-Error-Code": "RevisionNotFound"})
+            return self.send(404, b"", **{"X-Error-Code": "RevisionNotFound"})
         files = [hub.entry(name) for name in hub.files]
         about = {"id": hub.repo, "sha": hub.commit, "siblings": files}
-        return self._send(200, json.dumps(about).encode(), **{"Content-Type": "application/json"})
-
-    def _send(self, code: int, body: bytes, cut: int | None = None, **headers: str) -> None:
-        self.send_response(code)
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            with suppress(ConnectionError):  # the client has given up
-                self.wfile.write(body[:cut])
-        if cut is not None and cut < len(body):
-            self.wfile.flush()
-            self.connection.shutdown(2)
-            self.close_connection = True
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing: the requests are in `FakeHub.log`."""
+        return self.send(200, json.dumps(about).encode(), **{"Content-Type": "application/json"})
 
 
 @contextmanager
 def serving(hub: FakeHub, *others: FakeHub, port: int = 0) -> Iterator[FakeHub]:
     """Serve repositories on a port of this machine, a free one unless it is named."""
-    handler = type("Handler", (_Handler,), {"hubs": (hub, *others)})
-    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    with running(_Handler, port, hubs=(hub, *others)) as hub.url:
+        yield hub
+
+
+@contextmanager
+def running(handler: type[Answers], port: int = 0, **served: object) -> Iterator[str]:
+    """The address of a server on this machine; served: what its handler is to know."""
+    server = ThreadingHTTPServer(("127.0.0.1", port), type("Handler", (handler,), served))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    hub.url = f"http://127.0.0.1:{server.server_port}"
     try:
-        yield hub
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         thread.join()

@@ -99,15 +99,6 @@ def test_common_baselines_are_about_keys_only(
     assert cosine == pytest.approx(expected)
 
 
-def test_a_head_that_knows_the_bigrams_is_found(counts: Counts) -> None:
-    """Queries and keys whose product is the count matrix itself: AUROC 1 and nothing popular."""
-    dense = torch.from_numpy(counts.bigrams.toarray()).double()
-    vectors = TokenVectors(dense.T[None].contiguous(), torch.eye(50).double()[None])
-    before = Neighbours.before(counts.bigrams)
-    assert head_auroc(vectors, before).mean()[0] == 1.0
-    assert head_auroc(vectors.shuffled(0, keys=False), before).mean()[0] < 0.95
-
-
 def test_some_query_tokens_are_asked_as_all_are(
     study: AffinityResult, model: FirstLayer, vectors: TokenVectors, counts: Counts
 ) -> None:

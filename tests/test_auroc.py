@@ -72,16 +72,6 @@ def test_heavy_weights_are_summed_exactly() -> None:
     assert kernel(scores, positives, counts) == weighted / (2 * int(counts.sum()) * 279)
 
 
-def test_row_known_values() -> None:
-    scores = np.array([3.0, 2.0, 1.0, 0.0])
-    assert kernel(scores, [0], [5]) == 1.0
-    assert kernel(scores, [3], [5]) == 0.0
-    assert kernel(scores, [0, 3], [3, 1]) == 0.75  # weights, not the number of positives
-    assert kernel(np.zeros(4), [1, 2], [1, 9]) == 0.5
-    assert np.isnan(kernel(scores, [], []))
-    assert np.isnan(kernel(scores, [0, 1, 2, 3], [1, 1, 1, 1]))
-
-
 def random_case(
     vocab: int = 70, heads: int = 3, width: int = 5, seed: int = 0
 ) -> tuple[TokenVectors, sparse.csr_array]:
@@ -134,25 +124,6 @@ def test_tokens_without_an_auroc_are_left_out_of_the_mean() -> None:
     values = np.array([[0.9, np.nan, 0.5, np.nan], [0.2, np.nan, 0.4, np.nan]])
     result = HeadAuroc(values)
     np.testing.assert_allclose(result.mean(), [0.7, 0.3])
-
-
-def test_bootstrap_interval() -> None:
-    rng = np.random.default_rng(3)
-    values = rng.beta(4, 2, size=(2, 500))
-    values[:, ::7] = np.nan
-    result = HeadAuroc(values)
-    low, high = result.interval(draws=2000, seed=1).T
-    n = result.defined.sum()
-    error = values[:, result.defined].std(axis=1) / np.sqrt(n)
-    # For a mean of hundreds the percentile interval is close to the normal one.
-    np.testing.assert_allclose(low, result.mean() - 1.96 * error, atol=0.15 * error.max())
-    np.testing.assert_allclose(high, result.mean() + 1.96 * error, atol=0.15 * error.max())
-    np.testing.assert_array_equal(result.interval(seed=5), result.interval(seed=5))
-    # All heads see the same draws: heads that differ by a constant have shifted intervals.
-    shifted = HeadAuroc(np.stack([values[0], values[0] + 0.25])).interval(draws=50)
-    np.testing.assert_allclose(shifted[1], shifted[0] + 0.25, atol=1e-12)
-    constant = HeadAuroc(np.full((1, 3), 0.25)).interval(draws=10)
-    np.testing.assert_allclose(constant, [[0.25, 0.25]])
 
 
 def test_labels_give_scikit_learn_the_same_question() -> None:

@@ -118,12 +118,6 @@ def test_the_list_is_as_its_schema_says():
         jsonschema.validate([listed[0] | {"treshold": 1}], schema)
 
 
-@pytest.mark.parametrize("one", claims().values(), ids=claims())
-def test_a_rule_stands_in_the_module_of_its_claim(one: Claim):
-    module = f"lnattn_book.claims.{one.id[0].lower()}{int(one.id[1:]):02d}"
-    assert pkgutil.resolve_name(f"{module}:{one.id.lower()}") is RULES[one.id]
-
-
 TWICE = yaml.safe_dump([asdict(claim("K1"))] * 2)
 
 

@@ -95,15 +95,6 @@ def test_keys_out_of_view_do_not_matter(size: float) -> None:
     np.testing.assert_array_equal(divergences(terms, 30), found)
 
 
-def test_a_constant_per_query_contributes_nothing() -> None:
-    """If all tokens have one embedding, e_i W p_j may matter; T^e and T^ee only through σ."""
-    folded = fold(random_layer(3, 16, heads=2, d_head=5))
-    embeddings = random_embeddings(4)
-    same = Embeddings(embeddings.W_E[:1].repeat(30, 1), embeddings.W_P[:1].repeat(200, 1))
-    found = SixTermKL(folded, same)(random_ids(7, 40))
-    assert np.abs(found).max() < 1e-10
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     n=st.integers(1, 9),

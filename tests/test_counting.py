@@ -547,14 +547,6 @@ def test_a_corpus_that_changes_while_it_is_counted(corpus, tmp_path, monkeypatch
 # --- bad input -----------------------------------------------------------------------------------
 
 
-def test_a_byte_order_mark_is_no_text(tmp_path) -> None:
-    (tmp_path / "c.txt").write_bytes(b"\xef\xbb\xbfw1 w2")
-    assert list(read_documents([tmp_path / "c.txt"])) == ["w1 w2"]
-    line = json.dumps({"text": "w1"}).encode()
-    (tmp_path / "c.jsonl").write_bytes(b"\xef\xbb\xbf" + line)
-    assert list(read_documents([tmp_path / "c.jsonl"])) == ["w1"]
-
-
 def test_a_document_that_takes_much_memory_is_warned_of(monkeypatch, capsys) -> None:
     monkeypatch.setattr(tokenizers, "LONG", 20)
     assert len(list(tokenizers.encoded(make_tokenizer(), ["w1 w2", "w3 " * 9]))) == 2
@@ -643,7 +635,6 @@ def test_bad_input_is_one_sentence(count, corpus, tmp_path) -> None:
     (tmp_path / "c.docx").touch()
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "blank.jsonl").write_text('\n{"text": "  "}\n')
-    write_parquet(tmp_path / "n.parquet", ["w1", None])
     pyarrow.parquet.write_table(pyarrow.table({"body": ["w1"]}), tmp_path / "odd.parquet")
     pyarrow.parquet.write_table(pyarrow.table({"text": [1, 2]}), tmp_path / "ids.parquet")
     doubled = pyarrow.Table.from_arrays([["w1"], ["w2"]], names=["text", "text"])
@@ -654,7 +645,6 @@ def test_bad_input_is_one_sentence(count, corpus, tmp_path) -> None:
         "c.docx": "ends in .docx; documents are read from",
         "blank.jsonl": "holds no text",
         "empty.jsonl": "holds no text",
-        "n.parquet": "holds a 'text' of type NoneType in row 1",
         "ids.parquet": "holds a 'text' of type int in row 0",
         "odd.parquet": "no column 'text' but body",
         "two.parquet": "two.parquet cannot be read",

@@ -87,19 +87,6 @@ def test_rows_columns_and_pairs_agree_with_the_counter() -> None:
         assert found == {a: n for (a, b), n in pairs.items() if b == token}
 
 
-def test_a_stream_equals_framed_documents_but_for_its_first_pair() -> None:
-    end = 39
-    documents = [d for d in zipf_documents(3, 30, 39) if len(d)]
-    stream = np.concatenate([[*d, end] for d in documents]).astype(np.int32)
-    framed = Counts.from_documents(documents, 40, Boundary(start=end, end=end))
-    streamed = Counts.from_documents([stream], 40)
-    assert np.array_equal(framed.unigrams, streamed.unigrams)
-    difference = (framed.bigrams - streamed.bigrams).tocoo()
-    difference.eliminate_zeros()
-    assert (difference.nnz, difference.data.tolist()) == (1, [1])
-    assert (difference.row[0], difference.col[0]) == (end, documents[0][0])
-
-
 def test_save_and_load(tmp_path) -> None:
     counts = Counts.from_documents([np.arange(50) % 7], 9)
     counts.save(tmp_path / "small")
@@ -123,7 +110,7 @@ def test_gaps_and_counts_beyond_a_byte_are_stored_exactly(tmp_path, vocab) -> No
     assert as_dicts(read) == as_dicts(counts) == by_counter([*documents, [2, vocab - 2]])
 
 
-@pytest.mark.parametrize("ids", [[1.5, 2.0], [True, False], np.array([1.0]), np.array([True])])
+@pytest.mark.parametrize("ids", [[1.5, 2.0], np.array([True])])
 def test_ids_that_are_no_integers_are_refused(ids) -> None:
     with pytest.raises(TokenError, match=r"must be whole numbers, not (float64|bool)"):
         Counts.from_documents([ids], 3)
@@ -144,17 +131,6 @@ def test_nothing_at_all_is_counted_as_nothing() -> None:
     assert Counts.from_documents([np.array([], dtype=np.int32), np.array([2])], 4).pairs == 0
 
 
-@pytest.mark.parametrize(
-    ("settings", "why"),
-    [
-        ({"vocab_size": 10**9}, "a vocabulary has 1 to 10,000,000 tokens"),
-        ({"vocab_size": 0}, "a vocabulary has 1 to 10,000,000 tokens"),
-        ({"vocab_size": 2.5}, "a vocabulary has 1 to 10,000,000 tokens"),
-        ({"vocab_size": True}, "a vocabulary has 1 to 10,000,000 tokens"),
-        ({"vocab_size": 5, "skip": 0}, "1 or more apart"),
-        ({"vocab_size": 5, "skip": 1.5}, "1 or more apart"),
-    ],
-)
-def test_a_vocabulary_that_nobody_has_is_refused_before_memory_is_asked_for(settings, why):
-    with pytest.raises(TokenError, match=why):
-        Counts.from_documents([[1]], **settings)
+def test_a_vocabulary_that_nobody_has_is_refused_before_memory_is_asked_for():
+    with pytest.raises(TokenError, match="10,000,000"):
+        Counts.from_documents([[1]], 10**9)

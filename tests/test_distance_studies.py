@@ -26,7 +26,7 @@ from lnattn.rotary.affinity import (
 from lnattn.rotary.fold import mean_vectors
 from lnattn.rotary.position import ByDistance, by_distance, distance_variance, self_assertion
 from lnattn.rotary.terms import DISTANCE_TERMS, distance_divergences
-from lnattn.rotary.weights import RelativeFirstLayer, apply_rotary
+from lnattn.rotary.weights import RelativeFirstLayer
 from lnattn.selectability.first_layers import first_layer_keys, study_text
 from lnattn.text.counts import Counts
 
@@ -308,29 +308,6 @@ def test_skill_at_each_distance_by_hand(parts):
     np.testing.assert_allclose(found[:, 0], specific.mean(axis=1))
     np.testing.assert_allclose(found[:, 1], np.quantile(means, 0.025, axis=0))
     np.testing.assert_allclose(found[:, 2], np.quantile(means, 0.975, axis=0))
-
-
-def test_a_head_that_looks_one_token_back_is_found_at_that_distance():
-    """Keys that are the queries of the token after, turned: only a turn of 1 finds them."""
-    vocab, d_head = 200, 16
-    generator = torch.Generator().manual_seed(2)
-    wanted = torch.randn(vocab, d_head, generator=generator)
-    speed = 2 * 0.9 ** torch.arange(d_head // 2)
-
-    def rotated(by):
-        angle = torch.cat([by * speed] * 2)[None]
-        return apply_rotary(wanted, angle.cos().expand(vocab, -1), angle.sin().expand(vocab, -1))
-
-    keys = torch.empty(1, vocab, d_head)
-    keys[0, torch.arange(vocab) - 1] = rotated(1)  # token b is preceded by b − 1
-    vectors = {by: TokenVectors(rotated(by)[None], keys) for by in (1, 2, 3)}
-    before = torch.zeros(vocab, vocab, dtype=torch.long)
-    before[torch.arange(vocab) - 1, torch.arange(vocab)] = 1
-    pairs = {1: Neighbours.before(sparse.csr_array(before.numpy()))}
-    skill = distance_grid(vectors, pairs).query_specific_auroc[:, 0, 0]
-    assert skill.argmax() == 0
-    assert skill[0] > 0.4
-    assert skill[0] > 2 * skill[1:].max()
 
 
 def test_sampled_queries_occur():

@@ -272,23 +272,3 @@ def test_gpt2s_own_vocabulary_comes_with_the_page(tmp_path) -> None:
         {"merges": merges, "texts": texts},
     )
     assert found == [words.encode(text).ids for text in texts]
-
-
-def test_llama_3s_way_of_splitting_is_understood() -> None:
-    from tokenizers import Regex, Tokenizer, pre_tokenizers
-
-    pattern = (
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-    )
-    book = load_first_layer("book-gpt2").tokenizer
-    words = Tokenizer.from_str(book.backend_tokenizer.to_str())
-    split = pre_tokenizers.Split(Regex(pattern), "isolated")
-    for steps in (
-        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)],
-        [pre_tokenizers.Digits(True), pre_tokenizers.ByteLevel(add_prefix_space=False)],
-    ):
-        words.pre_tokenizer = pre_tokenizers.Sequence(steps)
-        texts = [*TEXTS, *random_texts(100)]
-        data = {"json": json.loads(words.to_str()), "size": 8192, "begin": None, "texts": texts}
-        assert in_node(ENCODED, data)["ids"] == [words.encode(text).ids for text in texts]

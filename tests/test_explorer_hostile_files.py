@@ -107,15 +107,6 @@ def test_a_header_is_read_as_safetensors_reads_it(tmp_path) -> None:
             assert answer == keys
 
 
-def test_an_overlap_is_refused_before_anything_is_computed(tmp_path) -> None:
-    folder = checkpoint(tmp_path, "gpt2")
-    header, body = header_of(folder / "model.safetensors")
-    header["h.0.ln_1.weight"]["data_offsets"] = header["h.0.ln_1.bias"]["data_offsets"]
-    write(folder / "model.safetensors", header, body)
-    said = in_node(REFUSED, [str(folder / name) for name in FILES])
-    assert "overlap or leave a gap" in said
-
-
 @pytest.mark.parametrize(
     "change", [{"data_offsets": [0, 0]}, {"data_offsets": []}, {"dtype": "constructor"}]
 )
@@ -280,6 +271,8 @@ SPLITS = {
     ],
     "cl100k": [split(CL100K)],
     "qwen": [split(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|" + WORDS.replace("{1,3}", ""))],
+    "llama 3": [split(r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|" + WORDS)],
+    "digits": [pre.Digits(True), split(WORDS)],
     "removed": [split(r"\s+", "removed")],
     "kept only": [split(r"\p{L}+", "removed", invert=True)],
     "previous": [split(r"\s", "merged_with_previous")],

@@ -1,7 +1,7 @@
 """The floors of the project: arrows go down only, those that are strings too; read from the source.
 
 `lnattn` knows neither book nor site nor experiments; `lnattn_book` knows no site; rooms of the
-package import one another without circles. `plain.py`, to be read in one sitting, stays short.
+package import one another without circles.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ ABOVE = {
     "lnattn": ("lnattn_book", "booksite", "experiments", "matplotlib", "seaborn", "sklearn"),
     "lnattn_book": ("booksite", "experiments"),
 }
-#: The lines in which all the mathematics has its place.
-PLAIN = 400
 
 
 def modules_of(part: str) -> list[Path]:
@@ -132,11 +130,6 @@ def test_rooms_of_the_package_lie_in_layers():
     assert order.index("weights") < order.index("attention") < order.index("cli")
     with pytest.raises(CycleError):
         list(TopologicalSorter({**below, "weights": {"cli"}}).static_order())
-
-
-def test_plain_is_short():
-    path = ROOT / "src" / "lnattn" / "plain.py"
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= PLAIN
 
 
 def test_nothing_of_this_machine_is_committed():

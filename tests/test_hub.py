@@ -13,11 +13,9 @@ from pathlib import Path
 
 import pytest
 import torch
-import transformers
 from fake_hub import FakeHub, serving, talk_to
 from huggingface_hub import constants, file_download
 from random_families import VOCAB, make, save, save_tokenizer
-from random_relative import config_of
 
 from lnattn import default_model, load_attention_layers, load_first_layer, verify
 from lnattn.errors import CheckpointError, HubError
@@ -206,40 +204,7 @@ def test_to_verify_a_model_its_first_layer_is_enough(server, sharded):
     assert not others & server.fetched().keys()
 
 
-def test_a_rotary_model_in_shards(server, tmp_path, monkeypatch):
-    """A Llama of six layers: the head and the last layers are never asked for."""
-    config = config_of("llama-default")
-    config.num_hidden_layers = 6
-    folder = tmp_path / "llama"
-    transformers.LlamaForCausalLM(config).save_pretrained(folder, max_shard_size="20KB")
-    server.files.clear()
-    server.add_folder(folder)
-    whole = sum(len(file) for name, file in server.files.items() if name.endswith(".safetensors"))
-    first = load_first_layer(NAME)
-    assert torch.equal(first.attention.W_Q, load_first_layer(folder).attention.W_Q)
-    fetched = server.fetched()
-    assert sum(size for name, size in fetched.items() if name.endswith("tensors")) < whole / 2
-
-
-def test_of_a_folder_only_the_shards_of_the_first_layer_need_be_there(tmp_path, local):
-    make("gpt2", torch.float32).save_pretrained(tmp_path / "shards", max_shard_size="12KB")
-    where = json.loads((tmp_path / "shards" / INDEX).read_text())["weight_map"]
-    (tmp_path / "shards" / where["transformer.ln_f.weight"]).unlink()
-    assert (
-        load_first_layer(tmp_path / "shards").provenance["weights_sha256"]
-        == (load_first_layer(local).provenance["weights_sha256"])
-    )
-    with pytest.raises(CheckpointError, match="there is no file"):
-        load_transformer(tmp_path / "shards")
-
-
 # ---- connections that break, hubs that refuse ---------------------------------------------------
-
-
-def test_a_cut_connection_is_taken_up_again(server, local):
-    server.faults[WEIGHTS] = [("serve",), ("serve",), ("cut", 15_000)]  # asked about twice first
-    assert_is_the_local_one(load_first_layer(NAME), local)
-    assert len(server.spans(WEIGHTS)) == 2
 
 
 @pytest.mark.parametrize(
@@ -337,24 +302,7 @@ def test_damage_is_deleted_where_no_links_can_be_made(server, local, monkeypatch
     assert_is_the_local_one(load_first_layer(NAME), local)
 
 
-def test_what_is_no_safetensors_file_is_refused(server):
-    server.files[WEIGHTS] = b"\x80\x02pickle" * 99
-    with pytest.raises(CheckpointError, match=r"safetensors") as error:
-        load_first_layer(NAME)
-    assert "\n" not in str(error.value)
-
-
 # ---- a tokenizer that fits ----------------------------------------------------------------------
-
-
-def test_a_tokenizer_must_fit_the_embeddings(local, tmp_path):
-    folder = tmp_path / "model"
-    shutil.copytree(local, folder)
-    save_tokenizer(folder, VOCAB - 10)  # rows that stand for no token are usual
-    assert load_first_layer(folder).tokenizer.vocab_size == VOCAB - 10
-    save_tokenizer(folder, VOCAB + 1)
-    with pytest.raises(CheckpointError, match=f"the id {VOCAB}, but .* ids 0 to {VOCAB - 1} only"):
-        load_first_layer(folder)
 
 
 @pytest.mark.parametrize(

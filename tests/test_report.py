@@ -91,33 +91,6 @@ def test_what_the_model_is(book):
     assert numbers["Biases"] == "queries, keys, values, output, norm"
 
 
-def test_heads_by_hand(evidence):
-    """Shares from the terms themselves, attention of one query from the stored weights."""
-    ids = evidence.windows[0][:40]
-    model = evidence.model.to(torch.float64)
-    found = heads_on_text(Evidence(model, corpus=[ids]))
-    x = model.embeddings.W_E[ids] + model.embeddings.W_P[: len(ids)]
-    normed = torch.nn.functional.layer_norm(
-        x, x.shape[1:], model.attention.ln.gamma, model.attention.ln.beta, model.attention.ln.eps
-    )
-    queries = normed @ model.attention.W_Q + model.attention.b_Q[:, None]
-    keys = normed @ model.attention.W_K + model.attention.b_K[:, None]
-    mask = torch.ones(len(ids), len(ids)).tril().bool()
-    alpha = (queries @ keys.mT / 32**0.5).masked_fill(~mask, -torch.inf).softmax(-1)
-    seen = torch.arange(1, len(ids) + 1)
-    logs = torch.where(alpha > 0, (alpha * seen[:, None]).log(), 0)
-    divergence = (alpha * logs).sum(-1)[:, 1:]
-    assert np.allclose(found.divergence, divergence.mean(-1), atol=1e-10)
-    assert np.allclose(found.share.sum(axis=0), 1, atol=1e-9)
-    before = torch.stack([alpha[:, i, i - 1] for i in range(1, len(ids))])
-    assert np.allclose(found.before, before.mean(0), atol=1e-10)
-    near = torch.stack([alpha[:, i, max(0, i - 9) : i + 1].sum(-1) for i in range(1, len(ids))])
-    assert np.allclose(found.near, near.mean(0), atol=1e-10)
-    assert np.allclose(found.first, alpha[:, 1:, 0].mean(-1), atol=1e-10)
-    even = np.mean([min(10, i + 1) / (i + 1) for i in range(1, len(ids))])
-    assert found.even_near == pytest.approx(even)
-
-
 def test_kinds_are_sums_of_terms():
     one = np.ones(3)
     found = HeadsOnText(
@@ -233,15 +206,6 @@ def test_joining_is_told_beside_random_heads(book, evidence):
     skill = joining.Skill(random_heads["auroc"], random_heads["wrong_query"], part.numbers["skill"])
     passing = joining.Joining(np.arange(3), skill, skill, frequency=0.5)
     assert joining._sentences(passing)[1].endswith(f"{len(skill.heads)} of them do.")
-
-
-def test_sigma_by_hand(book, evidence):
-    x = evidence.model.embeddings.W_E + evidence.model.embeddings.W_P[7]
-    sigma = (x.double().var(dim=1, correction=0) + evidence.folded.eps).sqrt().numpy()
-    numbers = book.part("sigma").numbers
-    assert numbers["mean"][7] == pytest.approx(1 / np.mean(1 / sigma), rel=1e-5)
-    assert numbers["low"][7] == pytest.approx(np.quantile(sigma, 0.025), rel=1e-4)
-    assert numbers["high"][7] == pytest.approx(np.quantile(sigma, 0.975), rel=1e-4)
 
 
 def test_norms_of_a_rotary_model_by_hand():

@@ -333,13 +333,6 @@ def test_a_margin_below_rounding_is_settled_in_rational_numbers():
     assert checked.smallest_margin == 2.0**-20
 
 
-def test_copies_cannot_prove_each_other_inside_when_they_count_as_one():
-    keys = np.array([[0.0], [1.0], [1.0]])
-    strict = selectability(keys)
-    assert verify(keys, strict).ok
-    assert "own copy" in verify(keys, broken(strict, strict=False)).failures[0]
-
-
 def test_an_affine_combination_is_no_proof():
     """2 = −1 · 0 + 2 · 1: the sum of the weights is 1, and nothing is left over."""
     keys = np.arange(3.0)[:, None]
@@ -430,6 +423,9 @@ def test_verdicts_say_whether_copies_count():
     assert not loose.strict
     assert verify(keys, loose).ok
     assert not verify(keys, broken(loose, strict=True)).ok
+    # Copies cannot prove each other inside where they count as one.
+    assert verify(keys, selectability(keys)).ok
+    assert "own copy" in verify(keys, broken(selectability(keys), strict=False)).failures[0]
 
 
 def test_a_verification_counts_what_held_and_how_far_it_was_off():

@@ -9,15 +9,6 @@ from lnattn.errors import ShapeError
 from lnattn.stats import blocks, bootstrap_means, resampled_counts, resampled_ratios, spearman
 
 
-def test_rows_of_a_bootstrap_share_their_draws():
-    """Rows that differ by a constant have intervals that differ by it."""
-    values = np.random.default_rng(0).normal(size=300)
-    one, other = bootstrap_means(np.stack([values, values + 0.25]), draws=200, seed=3)
-    np.testing.assert_allclose(other, one + 0.25, atol=1e-12)
-    error = values.std() / np.sqrt(300)
-    np.testing.assert_allclose(one, values.mean() + np.array([0, -1.96, 1.96]) * error, atol=0.02)
-
-
 def test_a_sample_has_as_many_things_as_there_are():
     drawn = resampled_counts(7, 5000, seed=1)
     assert (drawn.sum(axis=1) == 7).all()
@@ -101,11 +92,6 @@ def test_ties_share_their_mean_rank():
     # Deviations −2, −½, −½, 1, 2 and −1½, −1½, 0, 2, 1: products sum to 7¾, squares to 9½ and 9½.
     assert found.rho == pytest.approx(7.75 / 9.5, abs=1e-12)
     assert found.n == 5
-
-
-def test_of_three_pairs_no_interval_is_known():
-    with pytest.raises(ShapeError, match="four or more pairs"):
-        spearman(np.arange(3.0), np.array([1.0, 3.0, 2.0]))
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 1.5])

@@ -280,12 +280,8 @@ def test_class_auroc_equals_scikit_learn() -> None:
     )
 
 
-def test_class_auroc_of_a_drawn_part() -> None:
+def test_a_class_of_one_token_has_no_auroc() -> None:
     vectors, counts, classes = random_case()
-    some = class_auroc(vectors, counts, classes, queries=5, draws=20)
-    assert some.queries.tolist() == [5, 5]
-    again = class_auroc(vectors, counts, classes, queries=5, draws=20)
-    np.testing.assert_array_equal(some.heads, again.heads)
     few = replace(classes, continuation=classes.continuation & (np.arange(50) < 1))
     with pytest.raises(CorpusError, match="continuation tokens with a predecessor"):
         class_auroc(vectors, counts, few)

@@ -254,9 +254,9 @@ def test_the_study_measures_where_it_says(tmp_path):
     np.testing.assert_array_equal(Ablations.read(tmp_path).at, found.at)
     frozen = read_json(data_folder() / "results" / "book-gpt2" / "ablation.json")
     assert inspect.signature(ablations).parameters["window"].default == frozen["window"] == 256
-    with pytest.raises(ResultError, match="nothing was measured without 'xx'"):
+    with pytest.raises(ResultError, match="'xx'"):
         found.of("xx")
-    with pytest.raises(CorpusError, match="no document has 32"):
+    with pytest.raises(CorpusError, match="32"):
         ablations(model, make, [[1, 2]], classes, bigrams)
 
 
@@ -276,7 +276,7 @@ def test_the_book_freezes_it_for_models_that_predict(tmp_path, monkeypatch):
         told = whole_models.weight_predictors(name, found)
         assert list(told.columns) == ["auroc", "specific auroc", "divergence"]
         assert told.notna().all().all()
-    with pytest.raises(ResultError, match="sees what follows"):
+    with pytest.raises(ResultError, match="minilm"):
         list(freeze("minilm", tmp_path, ["ablation"]))
 
 
@@ -423,7 +423,7 @@ def test_an_excess_is_of_its_own_class_reading_and_head():
     assert found.excess("ee", 1, reading="on").tolist() == [18, 18, 36]
     assert found.by_head("ee").tolist() == [[6, 18], [6, 18], [12, 36]]
     for name, wrong in (("of", "names"), ("reading", "before")):
-        with pytest.raises(ResultError, match=f"{name} must be"):
+        with pytest.raises(ResultError, match=name):
             found.excess("ee", **{name: wrong})
 
 

@@ -7,6 +7,7 @@ from threading import Lock
 import numpy as np
 import pytest
 import torch
+from naming import naming
 
 from lnattn.affinity import scores
 from lnattn.affinity.scores import for_each_score_block
@@ -37,5 +38,5 @@ def test_blocks_make_up_all_scores(monkeypatch, shape, dtype, library):
 
 def test_an_unknown_library_is_refused(monkeypatch):
     monkeypatch.setenv("LNATTN_PRODUCTS", "abacus")
-    with pytest.raises(ResultError, match="set it to torch or numpy"):
+    with pytest.raises(ResultError, match=naming("torch", "numpy")):
         multiply(torch.ones(1, 1), torch.ones(1, 1), torch.ones(1, 1))

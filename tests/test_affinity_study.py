@@ -124,7 +124,7 @@ def test_study_survives_the_file(study: AffinityResult, tmp_path) -> None:
     np.testing.assert_array_equal(again.pair_keys, study.pair_keys)
     assert again.record["seed"] == 2
     write_result(tmp_path, "other", {"x": np.zeros(2)}, {})
-    with pytest.raises(ResultError, match="no frozen AffinityResult"):
+    with pytest.raises(ResultError, match="AffinityResult"):
         AffinityResult.read(tmp_path, "other")
 
 

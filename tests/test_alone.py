@@ -6,6 +6,7 @@ import pytest
 import random_families
 import random_relative
 import torch
+from naming import naming
 from random_families import CONTEXT, VOCAB
 
 import lnattn
@@ -104,14 +105,14 @@ def test_the_model_is_left_as_it_was():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"layer": 2}, "layer must be a whole number from 0 to 1, not 2"),
-        ({"layer": -1}, "layer must be a whole number from 0 to 1, not -1"),
-        ({"layer": 1, "token_ids": [VOCAB]}, f"token_ids must be .* from 0 to {VOCAB - 1}, the"),
-        ({"layer": 1, "token_ids": [-1]}, "token_ids must be a list of whole numbers"),
-        ({"layer": 1, "token_ids": []}, "token_ids must be a list"),
-        ({"layer": 1, "positions": ()}, "positions is empty"),
-        ({"layer": 1, "positions": (CONTEXT,)}, f"positions must .* from 0 to {CONTEXT - 1}, not"),
-        ({"layer": 1, "positions": (-1,)}, "positions must be a whole number from 0 to"),
+        ({"layer": 2}, naming("layer", "0 to 1", "not 2")),
+        ({"layer": -1}, naming("layer", "0 to 1", "not -1")),
+        ({"layer": 1, "token_ids": [VOCAB]}, naming("token_ids", f"0 to {VOCAB - 1}")),
+        ({"layer": 1, "token_ids": [-1]}, "token_ids"),
+        ({"layer": 1, "token_ids": []}, "token_ids"),
+        ({"layer": 1, "positions": ()}, "positions"),
+        ({"layer": 1, "positions": (CONTEXT,)}, naming("positions", f"0 to {CONTEXT - 1}")),
+        ({"layer": 1, "positions": (-1,)}, "positions"),
     ],
 )
 def test_what_the_model_does_not_have_is_refused(given, said):

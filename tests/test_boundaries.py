@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from naming import naming
 from random_models import random_gpt2, random_layer, transformer_of
 from scipy import sparse
 from test_distance import random_relative
@@ -138,7 +139,7 @@ CORPUS = errors.CorpusError
 RESULT = errors.ResultError
 TERM = errors.TermError
 
-#: What is called, with the parts above; the error; what its sentence names.
+#: What is called, with the parts above; the error; what its sentence names, in pieces.
 REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     # ---- weights
     (lambda p: layer_with(ln=p.wide.ln), SHAPE, "AttentionLayer.ln"),
@@ -147,18 +148,18 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda p: layer_with(scale=-1.0), SHAPE, "scale"),
     (lambda p: layer_with(window=3, causal=False), SHAPE, "window"),
     (lambda p: layer_with(window=1.5), SHAPE, "window"),
-    (lambda p: layer_with(b_O=[0.0] * WIDTH), SHAPE, "b_O must be a torch.Tensor"),
+    (lambda p: layer_with(b_O=[0.0] * WIDTH), SHAPE, "b_O"),
     (lambda p: layer_with(b_O=torch.zeros(WIDTH).to_sparse()), SHAPE, "to_dense"),
     (lambda p: layer_with(b_O=torch.zeros(WIDTH, device="meta")), SHAPE, "meta"),
     (lambda p: LayerNorm(torch.ones(3), torch.ones(4)), SHAPE, "beta"),
     (lambda p: LayerNorm(torch.ones(3), torch.ones(3), eps=-1e-5), SHAPE, "eps"),
     (lambda p: Embeddings(p.noise(3, 4), p.noise(3, 5)), SHAPE, "d_model"),
-    (lambda p: FirstLayer(p.embeddings, p.wide), SHAPE, "take both from the same model"),
+    (lambda p: FirstLayer(p.embeddings, p.wide), SHAPE, "same model"),
     (lambda p: FirstLayer(p.embeddings, p.relative), SHAPE, "rotary"),
     (
         lambda p: RelativeFirstLayer(TokenEmbeddings(p.noise(3, 5)), p.relative),
         SHAPE,
-        "take both from the same model",
+        "same model",
     ),
     (
         lambda p: replace(
@@ -174,44 +175,44 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda p: replace(p.mlp, activation="swish"), SHAPE, "gelu_new"),
     (lambda p: replace(p.mlp, ln=p.wide.ln), SHAPE, "FeedForward.ln"),
     (lambda p: Block(p.wide, p.mlp), SHAPE, "Block.mlp"),
-    (lambda p: replace(p.model, blocks=()), SHAPE, "one block or more"),
+    (lambda p: replace(p.model, blocks=()), SHAPE, "one block"),
     (lambda p: replace(p.model, blocks=(Block(p.wide),)), SHAPE, "widths"),
     (lambda p: replace(p.model, W_U=p.noise(WIDTH, 5)), SHAPE, "W_U"),
     (lambda p: replace(p.model, embeddings=p.partial), SHAPE, "token embeddings"),
     # ---- attention
-    (lambda p: lnattn.fold(p.first), SHAPE, "take the `attention`"),
+    (lambda p: lnattn.fold(p.first), SHAPE, "`attention`"),
     (lambda p: lnattn.fold(p.folded), SHAPE, "AttentionLayer"),
     (lambda p: lnattn.fold(p.relative), SHAPE, "fold_relative"),
-    (lambda p: p.folded.attention(p.noise(5, WIDTH + 1)), SHAPE, "x must have shape"),
+    (lambda p: p.folded.attention(p.noise(5, WIDTH + 1)), SHAPE, "x must"),
     (lambda p: p.folded.output(p.x.float()), SHAPE, "use .to"),
     (lambda p: p.folded.scores(p.noise(0, WIDTH)), SHAPE, "n ≥ 1"),
     (
         lambda p: p.folded.attention(p.x, torch.ones(1, dtype=torch.bool)),
         SHAPE,
-        "the mask covers 1 tokens, the scores 5",
+        "mask … 1 tokens … 5",
     ),
     (lambda p: lnattn.six_terms(p.first, p.embeddings, [1]), SHAPE, "lnattn.fold"),
     (lambda p: lnattn.six_terms(p.layer, p.embeddings, [1]), SHAPE, "lnattn.fold"),
     (lambda p: lnattn.six_terms(p.folded, p.first, [1]), SHAPE, "embeddings"),
     (lambda p: lnattn.six_terms(p.turned, p.embeddings, [1]), SHAPE, "distance_terms"),
-    (lambda p: lnattn.six_terms(p.later, p.embeddings, [1]), SHAPE, "block 1 of its model"),
-    (lambda p: lnattn.token_vectors(p.later, p.embeddings), SHAPE, "block 1 of its model"),
-    (lambda p: lnattn.position_bias(p.later, p.embeddings.W_P, [3]), SHAPE, "block 1 of its model"),
-    (lambda p: SixTermKL(p.later, p.embeddings), SHAPE, "block 1 of its model"),
+    (lambda p: lnattn.six_terms(p.later, p.embeddings, [1]), SHAPE, "block 1"),
+    (lambda p: lnattn.token_vectors(p.later, p.embeddings), SHAPE, "block 1"),
+    (lambda p: lnattn.position_bias(p.later, p.embeddings.W_P, [3]), SHAPE, "block 1"),
+    (lambda p: SixTermKL(p.later, p.embeddings), SHAPE, "block 1"),
     (lambda p: layer_with(index=-1), SHAPE, "AttentionLayer.index"),
     (
         lambda p: lnattn.six_terms(p.wide_folded, p.embeddings, [1]),
         SHAPE,
-        "take both from one model",
+        "one model",
     ),
     (lambda p: lnattn.six_terms(p.folded, p.embeddings, [1, 2], [0]), TOKEN, "one length"),
     (lambda p: p.terms["x"], TERM, "ee, ep, pe"),
-    (lambda p: p.terms.attention(without="x"), TERM, "there is no term 'x'"),
-    (lambda p: p.terms.scores("x"), TERM, "there is no term 'x'"),
+    (lambda p: p.terms.attention(without="x"), TERM, "'x'"),
+    (lambda p: p.terms.scores("x"), TERM, "'x'"),
     (lambda p: lnattn.sigma_of_pairs(p.embeddings, [1], [0], eps=-1), SHAPE, "eps"),
     (lambda p: lnattn.sigma_of_pairs(p.tokens, [1], [0], eps=1e-5), SHAPE, "rotary"),
     (lambda p: lnattn.decompose(p.first, [1]), SHAPE, "load_transformer"),
-    (lambda p: lnattn.decompose(p.model, [1, 2]).logit_of([1]), TOKEN, "one token id a query"),
+    (lambda p: lnattn.decompose(p.model, [1, 2]).logit_of([1]), TOKEN, "a query"),
     (
         lambda p: paths.two_layer_paths(replace(p.model, blocks=p.model.blocks[:1]), [1]),
         SHAPE,
@@ -220,7 +221,7 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (
         lambda p: paths.two_layer_paths(p.model, [1, 2]).loss_without([1]),
         TOKEN,
-        "tokens of the text",
+        "the text",
     ),
     (
         lambda p: paths.two_layer_paths(p.model, [1, 2]).loss_without([1, 2], "heads"),
@@ -233,15 +234,15 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
             p.noise(2, 3, 4), p.noise(2, 5, 4), 2.0, torch.ones(1, 5, dtype=torch.bool)
         ),
         SHAPE,
-        "the mask must be",
+        "mask",
     ),
     (lambda p: forward.multi_head_attention(p.noise(3, 5), p.layer), SHAPE, "W_Q reads 8"),
-    (lambda p: layernorm.layer_norm(p.noise(3, 5), p.layer.ln), SHAPE, "the LayerNorm has 8"),
+    (lambda p: layernorm.layer_norm(p.noise(3, 5), p.layer.ln), SHAPE, "LayerNorm … 8"),
     (lambda p: factored.FactoredMatrix(p.noise(2, 3), p.noise(4, 5)), SHAPE, "the factors"),
     (lambda p: circuits.composition_scores(p.layer, p.layer, "X"), SHAPE, "'Q', 'K' or 'V'"),
     (lambda p: circuits.composition_scores(p.layer, p.wide, "Q"), SHAPE, "same model"),
     (lambda p: circuits.composition_scores(p.first, p.layer, "Q"), SHAPE, "earlier"),
-    (lambda p: circuits.model_composition([]), SHAPE, "one or more layers"),
+    (lambda p: circuits.model_composition([]), SHAPE, "layers"),
     (lambda p: circuits.model_composition([p.layer, p.wide]), SHAPE, "of 2 shapes"),
     (lambda p: circuits.model_composition([p.layer]).of("X"), SHAPE, "kind"),
     (
@@ -257,7 +258,7 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (
         lambda p: head_scores.previous_token_score(p.folded, p.noise(4, 5)),
         SHAPE,
-        "W_P must have shape",
+        "W_P",
     ),
     (lambda p: nulls.random_baseline(0), SHAPE, "d_model"),
     (lambda p: nulls.rotation_moments(p.noise(1), p.noise(1), 1), SHAPE, "d_model"),
@@ -276,12 +277,12 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     ),
     (lambda p: stats.spearman(np.arange(3), np.arange(3)), SHAPE, "four or more"),
     # ---- position
-    (lambda p: lnattn.position_bias(p.folded, p.embeddings.W_P, [1.9]), TOKEN, "whole numbers"),
-    (lambda p: lnattn.position_bias(p.folded, p.embeddings.W_P, [True]), TOKEN, "whole numbers"),
+    (lambda p: lnattn.position_bias(p.folded, p.embeddings.W_P, [1.9]), TOKEN, "whole"),
+    (lambda p: lnattn.position_bias(p.folded, p.embeddings.W_P, [True]), TOKEN, "whole"),
     (lambda p: lnattn.position_bias(p.folded, p.embeddings.W_P, []), TOKEN, "non-empty"),
     (lambda p: lnattn.position_bias(p.folded, p.embeddings.W_P, [CONTEXT]), TOKEN, "use 0 to 15"),
     (lambda p: lnattn.position_bias(p.first, p.embeddings.W_P, [1]), SHAPE, "lnattn.fold"),
-    (lambda p: lnattn.position_bias(p.folded, p.noise(4, 5), [1]), SHAPE, "W_P must have shape"),
+    (lambda p: lnattn.position_bias(p.folded, p.noise(4, 5), [1]), SHAPE, "W_P"),
     (
         lambda p: lnattn.position_bias(p.folded, p.embeddings.W_P[:4], [1], p.bands),
         SHAPE,
@@ -295,7 +296,7 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
         "quantiles",
     ),
     (lambda p: sigma.inverse_sigma_bands(p.embeddings, 1e-5, block=0), SHAPE, "block"),
-    (lambda p: sigma.inverse_sigma_bands(p.partial, 1e-5), TOKEN, "no token embeddings"),
+    (lambda p: sigma.inverse_sigma_bands(p.partial, 1e-5), TOKEN, "token embeddings"),
     (lambda p: sigma.assumed_inverse_sigma(p.embeddings.W_P, -1.0, 1e-5), SHAPE, "token_variance"),
     (lambda p: sigma.assumed_inverse_sigma(torch.ones(3, 4), 0.0, 0.0), SHAPE, "σ is zero"),
     (lambda p: curves.nearness(p.folded, p.embeddings.W_P, window=0), SHAPE, "window"),
@@ -306,7 +307,7 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (
         lambda p: first_token.first_token_switch(p.folded, p.embeddings, np.ones((2, 1), int)),
         SHAPE,
-        "two tokens or more",
+        "two tokens",
     ),
     (
         lambda p: first_token.switch_by_place(p.folded, p.embeddings.W_P[:4], p.bands),
@@ -338,18 +339,18 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
         SHAPE,
         "counts of 3 tokens",
     ),
-    (lambda p: variance.information_gain(np.ones((3, 3), int)), CORPUS, "square sparse matrix"),
+    (lambda p: variance.information_gain(np.ones((3, 3), int)), CORPUS, "sparse"),
     (
         lambda p: variance.information_gain(sparse.csr_array(np.ones((3, 3)))),
         CORPUS,
-        "whole numbers",
+        "whole",
     ),
     (lambda p: without_tokens.position_only(p.rotary), SHAPE, "rotary"),
     # ---- affinity
     (lambda p: lnattn.token_vectors(p.first, p.embeddings), SHAPE, "lnattn.fold"),
-    (lambda p: lnattn.token_vectors(p.wide_folded, p.embeddings), SHAPE, "W_E must have shape"),
+    (lambda p: lnattn.token_vectors(p.wide_folded, p.embeddings), SHAPE, "W_E"),
     (lambda p: lnattn.token_vectors(p.folded, p.embeddings.to(torch.float32)), SHAPE, "use .to"),
-    (lambda p: lnattn.token_vectors(p.folded, p.partial), TOKEN, "no token embeddings"),
+    (lambda p: lnattn.token_vectors(p.folded, p.partial), TOKEN, "token embeddings"),
     (lambda p: lnattn.token_vectors(p.folded, p.embeddings, torch.zeros(VOCAB)), SHAPE, "positive"),
     (lambda p: vectors.TokenVectors(p.noise(2, 5, 3), p.noise(2, 5, 4)), SHAPE, "do not fit"),
     (
@@ -364,17 +365,17 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (
         lambda p: topk.partners(p.vectors, [1], k=VOCAB + 1),
         TOKEN,
-        "k must be a whole number from 1 to 12",
+        "k … 1 to 12",
     ),
     (lambda p: topk.partners(p.vectors, [1], k="3"), TOKEN, "k must be"),
     (lambda p: topk.partners(p.vectors, [1], k=1.5), TOKEN, "k must be"),
     (lambda p: topk.partners(p.vectors, [1], side="both"), TOKEN, "'keys', 'queries'"),
     (lambda p: topk.strongest_pairs(p.vectors, k=VOCAB), TOKEN, "from 1 to 11"),
-    (lambda p: Neighbours.before(np.ones((3, 3), int)), CORPUS, "square sparse matrix"),
+    (lambda p: Neighbours.before(np.ones((3, 3), int)), CORPUS, "sparse"),
     (
         lambda p: Neighbours.after(sparse.csr_array(np.ones((3, 4), int))),
         CORPUS,
-        "square sparse matrix",
+        "sparse",
     ),
     (lambda p: p.before.of(VOCAB), TOKEN, "from 0 to 11"),
     (
@@ -394,7 +395,7 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
             p.vectors, p.embeddings, p.counts, heat_tokens=VOCAB + 1, pairs=2
         ),
         CORPUS,
-        "too few to draw",
+        "too few",
     ),
     (lambda p: subwords.PieceRule(0, 0.5), SHAPE, "min_count"),
     (lambda p: subwords.PieceRule(5, 50), SHAPE, "min_share"),
@@ -412,7 +413,7 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (swapped_tokens, SHAPE, "token_vectors"),
     # ---- contributions
     (lambda p: lnattn.contributions(p.first, p.embeddings, [[1, 2]]), SHAPE, "lnattn.fold"),
-    (lambda p: lnattn.contributions(p.folded, p.embeddings, [1, 2]), CORPUS, r"give \[ids\]"),
+    (lambda p: lnattn.contributions(p.folded, p.embeddings, [1, 2]), CORPUS, "[ids]"),
     (lambda p: lnattn.contributions(p.folded, p.embeddings, []), CORPUS, "no document"),
     (
         lambda p: lnattn.contributions(p.folded, p.embeddings, [[1]], convention="text"),
@@ -423,7 +424,7 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (
         lambda p: lnattn.contributions(p.folded, p.embeddings, None),
         CORPUS,
-        "lists of token ids, not NoneType",
+        "NoneType",
     ),
     (lambda p: Convention("x", True, False, "low", True), SHAPE, "floor"),
     (lambda p: SixTermKL(p.folded, p.embeddings, scale=-1), SHAPE, "scale"),
@@ -436,10 +437,10 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
         SHAPE,
         "one length",
     ),
-    (lambda p: deciles_of(np.arange(3), np.zeros(3, bool)), SHAPE, "none is chosen"),
+    (lambda p: deciles_of(np.arange(3), np.zeros(3, bool)), SHAPE, "chosen"),
     (lambda p: windows_of([[1, 2, 3]], 2, 0), CORPUS, "window"),
     (lambda p: interval(np.ones(1)), RESULT, "one resample"),
-    (lambda p: ablations(None, None, [[1]], None, np.ones((3, 3), int)), CORPUS, "square sparse"),
+    (lambda p: ablations(None, None, [[1]], None, np.ones((3, 3), int)), CORPUS, "sparse"),
     (
         lambda p: exceedances(
             circuits.model_composition([p.layer, p.layer], impossible=True), share=1.0
@@ -447,7 +448,7 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
         RESULT,
         "share",
     ),
-    (lambda p: study_composition([], p.embeddings.W_P, {}), SHAPE, "one or more layers"),
+    (lambda p: study_composition([], p.embeddings.W_P, {}), SHAPE, "layers"),
     (lambda p: formulas.LayerSize(4, 3, 8, 2, 16), SHAPE, "keys ≥ queries"),
     (lambda p: formulas.LayerSize(1, 3, 8, 3, 16), SHAPE, "divide d_model"),
     (lambda p: formulas.LayerSize(1, 3, 0, 1, 16), SHAPE, "LayerSize.d_model"),
@@ -481,7 +482,7 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (
         lambda p: frequencies.spectrum(p.turned, p.noise(1, 2), p.noise(1, 2)),
         SHAPE,
-        "must have the shapes",
+        "shapes",
     ),
     (
         lambda p: rotary_position.distance_variance(p.turned, p.tokens, np.ones(VOCAB, int), [-1]),
@@ -502,7 +503,7 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (
         lambda p: MajorityPlan(epochs=8, decay_epochs=3),
         SHAPE,
-        "would turn negative; give decay_epochs ≥ epochs",
+        "negative … decay_epochs ≥ epochs",
     ),
     (lambda p: MajorityPlan(scheme="unifrom"), SHAPE, "'uniform', 'authors'"),
     (lambda p: MajorityPlan(batch=0), SHAPE, "MajorityPlan.batch"),
@@ -510,11 +511,11 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda p: MajorityPlan(classes=1), SHAPE, "classes"),
     (lambda p: task.majority_data(10, scheme="unifrom"), SHAPE, "scheme"),
     (lambda p: task.majority_data(10, test_share=1.5), SHAPE, "test_share"),
-    (lambda p: task.majority_data(10, test_share=0.01), SHAPE, "one part would be empty"),
+    (lambda p: task.majority_data(10, test_share=0.01), SHAPE, "empty"),
     (lambda p: task.majority_data(10, margin=0), SHAPE, "margin"),
     (lambda p: task.majority_data(10, length=256), SHAPE, "length"),
-    (lambda p: task.majority_data(1000, length=6, classes=3, margin=2), SHAPE, "ask for at most"),
-    (lambda p: majority_model.arm("layernrom"), SHAPE, "the arm must be one of 'layernorm'"),
+    (lambda p: task.majority_data(1000, length=6, classes=3, margin=2), SHAPE, "at most"),
+    (lambda p: majority_model.arm("layernrom"), SHAPE, "arm … 'layernorm'"),
     (lambda p: majority_model.Variant("x", "x", True, "l2"), SHAPE, "Variant.norm"),
     (
         lambda p: majority_model.Variant("x", "x", True, "sqrt", direction="up"),
@@ -522,19 +523,19 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
         "Variant.direction",
     ),
     (lambda p: majority_model.initial_parameters(0, d_model=1), SHAPE, "d_model"),
-    (lambda p: majority_results.ratio_of_medians(np.ones(3), np.ones(2)), RESULT, "paired by seed"),
+    (lambda p: majority_results.ratio_of_medians(np.ones(3), np.ones(2)), RESULT, "seed"),
     # ---- ids, counts, models, keys
     (
         lambda p: lnattn.six_terms(
             p.folded, p.embeddings, torch.ones(2, dtype=torch.long, device="meta")
         ),
         TOKEN,
-        "tensor without readable numbers",
+        "tensor",
     ),
     (
         lambda p: lnattn.six_terms(p.folded, p.embeddings, torch.ones(2).long().to_sparse()),
         TOKEN,
-        "give a dense tensor",
+        "dense",
     ),
     (lambda p: selectability(p.x.to_sparse()), SHAPE, "to_dense"),
     (lambda p: selectability(p.x.to("meta")), SHAPE, "'meta'"),
@@ -549,12 +550,12 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
         for skip in (None, "1", 1.5, True, 0)
     ),
     (partial(documents_counted, [[1]], 5, boundary=3), TOKEN, "a Boundary"),
-    (lambda p: documents_counted([[1]], 5, p, boundary=Boundary(1.5)), TOKEN, "the end token 1.5"),
-    (partial(documents_counted, 5, 5), TOKEN, r"give \[ids\]"),
-    (partial(documents_counted, [1, 2], 5), TOKEN, r"give \[ids\]"),
-    *((partial(model_named, name), CHECKPOINT, "str or a Path") for name in (None, 5, b"gpt2", [])),
-    (lambda p: lnattn.verify([1]), CHECKPOINT, "str or a Path"),
-    (lambda p: majority_results.median(np.ones(0)), RESULT, "number of runs"),
+    (lambda p: documents_counted([[1]], 5, p, boundary=Boundary(1.5)), TOKEN, "1.5"),
+    (partial(documents_counted, 5, 5), TOKEN, "[ids]"),
+    (partial(documents_counted, [1, 2], 5), TOKEN, "[ids]"),
+    *((partial(model_named, name), CHECKPOINT, "Path") for name in (None, 5, b"gpt2", [])),
+    (lambda p: lnattn.verify([1]), CHECKPOINT, "Path"),
+    (lambda p: majority_results.median(np.ones(0)), RESULT, "runs"),
 ]
 
 
@@ -564,7 +565,7 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
 def test_a_door_refuses_in_one_sentence(
     call: Callable[[Any], Any], error: type[Exception], words: str, shapes_unchecked: None
 ) -> None:
-    with pytest.raises(error, match=words) as caught:
+    with pytest.raises(error, match=naming(*words.split(" … "))) as caught:
         call(parts())
     assert isinstance(caught.value, errors.LnattnError)
     sentence = str(caught.value)
@@ -638,8 +639,6 @@ def test_ids_may_be_of_any_whole_kind(shapes_unchecked: None) -> None:
     expected = lnattn.six_terms(p.folded, p.embeddings, [1, 2]).pp
     for ids in (torch.tensor([1, 2], dtype=torch.int32), np.array([1, 2], np.uint8), (1, 2)):
         assert torch.equal(lnattn.six_terms(p.folded, p.embeddings, ids).pp, expected)
-    with pytest.raises(TOKEN, match="without readable numbers"):
-        lnattn.six_terms(p.folded, p.embeddings, torch.empty(2, dtype=torch.long, device="meta"))
 
 
 def test_layers_can_be_copied_and_pickled() -> None:

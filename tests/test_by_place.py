@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from naming import naming
 from random_models import attention_layer, embeddings_of, random_gpt2
 
 from lnattn import Embeddings, FirstLayer, fold, load_first_layer
@@ -37,7 +38,7 @@ def found(partial):
 
 def test_token_variance_is_what_positions_leave_of_sigma():
     assert token_variance(0.5, np.array([0.01, 0.05, 9.0]), 0.02) == pytest.approx(0.18)
-    with pytest.raises(ResultError, match="leaves no variance"):
+    with pytest.raises(ResultError, match=naming("σ = 0.2")):
         token_variance(0.2, np.array([0.01, 0.05, 9.0]), 0.02)
 
 

@@ -67,7 +67,7 @@ def test_recall_is_the_curve_whose_area_is_the_auroc() -> None:
     ("scores", "weight", "said"),
     [
         ([1.0, 2.0], [1.0], "equal length"),
-        ([1.0, 2.0], [0.0, 0.0], "more than 0 for some key"),
+        ([1.0, 2.0], [0.0, 0.0], "more than 0"),
         ([1.0, 2.0], [-1.0, 2.0], "0 or more"),
     ],
 )

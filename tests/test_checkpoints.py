@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naming import naming
 from random_families import VOCAB, make, save, save_tokenizer
 from safetensors.torch import load_file, save_file
 
@@ -197,9 +198,7 @@ def test_weights_that_overflow_name_the_head(good):
     W_Q = model.attention.W_Q.clone()
     W_Q[1] *= 1e38
     absurd = replace(model.attention, W_Q=W_Q, W_K=model.attention.W_K * 1e6)
-    with pytest.raises(
-        ShapeError, match=r"scores of head 1 are no finite numbers in torch\.float32"
-    ):
+    with pytest.raises(ShapeError, match=naming("head 1", "torch.float32")):
         six_terms(fold(absurd), model.embeddings, [1, 2]).attention()
 
 

@@ -97,7 +97,7 @@ def distance_of_all(folded, rows, means, distance: int) -> DistanceTerms:
 def test_distances_that_are_none_are_refused() -> None:
     folded, embeddings, counts = a_model()
     for wrong in ([3], [-1, 2]):
-        with pytest.raises(ShapeError, match="two distances or more"):
+        with pytest.raises(ShapeError, match="two distances"):
             nearly_a_sum(folded, embeddings, counts, wrong)
 
 
@@ -155,5 +155,5 @@ def test_turned_constants_keep_their_length_in_every_plane(rotation) -> None:
     torch.testing.assert_close(lengths(turned.k0), lengths(means.k0))
     assert (turned.k0 - means.k0).abs().max() > 0.1
     assert not torch.equal(turned.k0, turned_constants(folded, means, seed=2).k0)
-    with pytest.raises(ShapeError, match="not rotated"):
+    with pytest.raises(ShapeError, match="rotated"):
         turned_constants(a_model(rotation=None)[0], means, seed=1)

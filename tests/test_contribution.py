@@ -246,7 +246,7 @@ def test_no_query_with_a_choice_has_no_grand_mean() -> None:
     """Texts of one token: a causal query sees itself alone."""
     folded = fold(random_layer(3, 16, heads=2, d_head=5))
     found = contributions(folded, random_embeddings(4, positions=12), [[1], [2]])
-    with pytest.raises(ResultError, match="no document has a query with two keys"):
+    with pytest.raises(ResultError, match="two keys"):
         found.grand_mean()
     assert found.n_heads == 2
     assert found.documents == 2

@@ -28,6 +28,7 @@ from counting_workers import END, OPTIONS, WORDS, make_tokenizer
 from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naming import naming
 
 from lnattn.cli.main import main
 from lnattn.errors import CorpusError
@@ -142,7 +143,7 @@ def test_a_row_without_a_text_is_counted_from_the_first_of_its_file(tmp_path) ->
     documents[33] = None
     shards = plan_shards(Corpus.of(write_parquet(tmp_path / "x.parquet", documents)), tmp_path, 300)
     assert shards[1].start > 0
-    with pytest.raises(CorpusError, match=r"x\.parquet holds a 'text' of type NoneType in row 33"):
+    with pytest.raises(CorpusError, match=naming("x.parquet", "'text'", "NoneType", "row 33")):
         [list(shard.documents()) for shard in shards]
 
 
@@ -342,7 +343,7 @@ def test_workers_that_always_die_are_tried_three_times(corpus, tmp_path, monkeyp
 
     monkeypatch.setattr(counting, "ProcessPoolExecutor", Dying)
     job, shards = _job(tmp_path / "parts", path)
-    with pytest.raises(CorpusError, match="killed 3 times in a row"):
+    with pytest.raises(CorpusError, match="3 times"):
         list(counting._run(job, shards, 2))
     assert len(pools) == 3
 
@@ -415,8 +416,8 @@ def test_a_resumed_count_is_equal_byte_for_byte(interrupted, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('{"text": "w1 w2"}\n{"text": \n', "c.jsonl, line 2 cannot be read"),
-        ('{"text": ""}\n', "holds no text"),
+        ('{"text": "w1 w2"}\n{"text": \n', naming("c.jsonl", "line 2")),
+        ('{"text": ""}\n', naming("c.jsonl", "no text")),
     ],
 )
 def test_a_count_that_failed_does_not_block_the_next(text, said, tmp_path) -> None:
@@ -433,7 +434,10 @@ def test_a_second_count_of_the_same_file_is_refused(interrupted) -> None:
     path, out, documents = interrupted
     parts = out.with_suffix(".parts")
     before = {file.name: file.read_bytes() for file in parts.glob("*.*")}
-    with FileLock(parts / "lock"), pytest.raises(CorpusError, match="another count is writing"):
+    with (
+        FileLock(parts / "lock"),
+        pytest.raises(CorpusError, match=naming("another count", "x.parts")),
+    ):
         count_corpus([path], make_tokenizer(), out, **{**OPTIONS, "restart": True})
     assert {file.name: file.read_bytes() for file in parts.glob("*.*")} == before
     count_corpus([path], make_tokenizer(), out, **OPTIONS)
@@ -498,7 +502,7 @@ def test_a_changed_corpus_is_not_resumed(interrupted) -> None:
     path, out, documents = interrupted
     text = path.read_text()
     path.write_text(text.replace("w1 ", "w2 ", 1))
-    with pytest.raises(CorpusError, match="an interrupted count with other inputs"):
+    with pytest.raises(CorpusError, match=naming("x.parts", "other inputs", "--restart")):
         count_corpus([path], make_tokenizer(), out, **OPTIONS)
     path.write_text(text)
     count_corpus([path], make_tokenizer(), out, **OPTIONS)
@@ -539,7 +543,7 @@ def test_a_corpus_that_changes_while_it_is_counted(corpus, tmp_path, monkeypatch
         return count_shard(job, shard)
 
     monkeypatch.setattr(counting, "count_shard", changing)
-    with pytest.raises(CorpusError, match="changed while they were counted"):
+    with pytest.raises(CorpusError, match="changed"):
         count_corpus([path], make_tokenizer(), tmp_path / "x.npz", **OPTIONS)
     assert not (tmp_path / "x.npz").exists()
 
@@ -556,12 +560,12 @@ def test_a_document_that_takes_much_memory_is_warned_of(monkeypatch, capsys) -> 
 @pytest.mark.parametrize(
     ("line", "pattern"),
     [
-        (b'{"text": "a\\ud800b"}', r"c\.jsonl, line 3 cannot be read"),
-        (b'{"text": ' + b"[" * 20_000, r"c\.jsonl, line 3 cannot be read"),
-        (b'{"text": "\xff"}', r"c\.jsonl, line 3 cannot be read"),
-        (b'{"text": 3}', "holds a 'text' of type|cannot be read"),
-        (b'{"text": null}', "holds a 'text' of type NoneType in row 1"),
-        (b'{"other": "w1"}', "holds a 'text' of type NoneType in row 1"),
+        (b'{"text": "a\\ud800b"}', naming("c.jsonl", "line 3")),
+        (b'{"text": ' + b"[" * 20_000, naming("c.jsonl", "line 3")),
+        (b'{"text": "\xff"}', naming("c.jsonl", "line 3")),
+        (b'{"text": 3}', "'text'|line 3"),
+        (b'{"text": null}', naming("'text'", "NoneType", "row 1")),
+        (b'{"other": "w1"}', naming("'text'", "NoneType", "row 1")),
     ],
 )
 @pytest.mark.parametrize("stream", [True, False])

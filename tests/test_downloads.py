@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from naming import naming
 from PIL import Image
 
 pytest.importorskip("myst_nb", reason="MyST-NB is not installed; pip install -e '.[book]'")
@@ -45,7 +46,7 @@ def test_the_first_cell_does_nothing_at_home(tmp_path, monkeypatch):
 def test_elsewhere_the_first_cell_is_one_sentence(tmp_path, monkeypatch, repository):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(subprocess, "run", pytest.fail)
-    with pytest.raises(Exception, match="needs a clone of its book") as caught:
+    with pytest.raises(Exception, match="clone") as caught:
         exec(first_cell(tmp_path, repository), {})
     (sentence,) = caught.value._render_traceback_()
     assert repository in sentence
@@ -92,7 +93,7 @@ def test_on_colab_a_step_that_fails_is_one_sentence_and_the_next_try_goes_on(
     done, failing = on_colab
     cell = first_cell(tmp_path, "https://example.org/book")
     failing.append(step)
-    with pytest.raises(Exception, match=rf"{step} .* run this cell again") as caught:
+    with pytest.raises(Exception, match=naming(step, "again")) as caught:
         exec(cell, {})
     (sentence,) = caught.value._render_traceback_()
     assert "\n" not in sentence

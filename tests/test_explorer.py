@@ -101,12 +101,12 @@ def test_models_that_the_page_cannot_show_are_refused(monkeypatch) -> None:
     model = load_first_layer("book-llama")
     for more in ({"soft_cap": 3.0}, {"clip": 1.0}, {"rotation": None}):
         other = replace(model, attention=replace(model.attention, **more))
-        with pytest.raises(ResultError, match="more in its first layer"):
+        with pytest.raises(ResultError, match="first layer"):
             next(layers.scripts_of(other, "m"))
-    with pytest.raises(TokenError, match="no tokenizer"):
+    with pytest.raises(TokenError, match="tokenizer"):
         next(layers.scripts_of(replace(model, tokenizer=None), "m"))
     monkeypatch.setattr(layers, "MOST", 1000)
-    with pytest.raises(ResultError, match="its embeddings take 4 MB"):
+    with pytest.raises(ResultError, match="4 MB"):
         next(layers.scripts_of(model, "m"))
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from naming import naming
 from random_models import attention_layer, plain_layer, random_gpt2
 
 from lnattn import fold, plain
@@ -97,11 +98,11 @@ def test_key_bias_changes_nothing(gpt2):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"W_K": torch.zeros(3, 24, 7)}, "W_K must have shape"),
-        ({"b_O": torch.full((24,), torch.nan)}, "b_O holds NaN or infinite"),
+        ({"W_K": torch.zeros(3, 24, 7)}, "W_K"),
+        ({"b_O": torch.full((24,), torch.nan)}, naming("b_O", "NaN")),
         ({"b_Q": torch.zeros(3, 8, dtype=torch.int64)}, "floating-point"),
-        ({"scale": 0.0}, "positive number"),
-        ({"W_Q": torch.zeros(24, 8)}, "must be a non-empty tensor with axes"),
+        ({"scale": 0.0}, naming("scale", "positive")),
+        ({"W_Q": torch.zeros(24, 8)}, naming("W_Q", "axes")),
     ],
 )
 def test_damaged_layers_are_refused(gpt2, shapes_unchecked, change, message):
@@ -113,5 +114,5 @@ def test_of_scores_that_are_not_finite_the_head_is_named():
     """Two texts, three heads, four queries, five keys: in one text head 1 has one such score."""
     scores = torch.zeros(2, 3, 4, 5)
     scores[1, 1, 2, 0] = torch.inf
-    with pytest.raises(ShapeError, match="the scores of head 1 are no finite numbers"):
+    with pytest.raises(ShapeError, match="head 1"):
         softmax_over_keys(scores, 1.0, causal=False)

@@ -190,18 +190,18 @@ def test_incomplete_or_unsupported_checkpoints_are_refused():
     partial = {name: value for name, value in weights.items() if "mlp" not in name}
     with pytest.raises(CheckpointError, match=r"h\.0\.mlp\.c_fc\.weight"):
         transformer_of(partial, config)
-    with pytest.raises(CheckpointError, match="does not give n_embd"):
+    with pytest.raises(CheckpointError, match="n_embd"):
         transformer_of(weights, {})
     tied = ("wte", "lm_head")  # either of a tied pair would do
     attention_only = {
         name: value for name, value in weights.items() if not any(end in name for end in tied)
     }
-    with pytest.raises(TokenError, match="no token embeddings"):
+    with pytest.raises(TokenError, match="token embeddings"):
         transformer_of(attention_only, config)
     headless = {name: value for name, value in weights.items() if name != "lm_head.weight"}
     with pytest.raises(CheckpointError, match=r"lm_head\.weight"):
         transformer_of(headless, {**config, "tie_word_embeddings": False})
-    with pytest.raises(CheckpointError, match="'silu' is not supported"):
+    with pytest.raises(CheckpointError, match="'silu'"):
         transformer_of(weights, {**config, "activation_function": "silu"})
 
 

@@ -88,7 +88,7 @@ def test_all_studies_of_a_model_and_those_it_does_not_support(
     without = {"detokenization", "contribution", "selectability-text"}
     long = {name: study for name, study in STUDIES.items() if study.long}
     assert long
-    with pytest.raises(LnattnError, match="no tokenizer"):
+    with pytest.raises(LnattnError, match="tokenizer"):
         list(freeze(str(model), tmp_path, list(long)))
     for name in without:
         assert found[name].path is None
@@ -157,7 +157,7 @@ def test_printed_scores_are_compared_with_the_definition(with_words) -> None:
     swapped = dict(reversed(printed.items()))
     ends = differences_from_printed(with_words, swapped, **options)
     assert [text.split(" is ")[0] for text in ends] == ["the highest score", "the lowest score"]
-    with pytest.raises(TokenError, match="it is not GPT-2"):
+    with pytest.raises(TokenError, match="GPT-2"):
         differences_from_printed(with_words)
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naming import naming
 
 from lnattn import LayerNorm, plain
 from lnattn.attention.layernorm import (
@@ -84,5 +85,5 @@ def test_layer_norm_mixes_the_features():
 
 def test_another_width_is_named_beside_the_norms_own(shapes_unchecked):
     ln = LayerNorm(torch.ones(6), torch.zeros(6))
-    with pytest.raises(ShapeError, match="x has 7 coordinates but the LayerNorm has 6"):
+    with pytest.raises(ShapeError, match=naming("x", "7 coordinates", "LayerNorm", 6)):
         layer_norm(torch.ones(2, 5, 7), ln)

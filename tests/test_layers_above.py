@@ -9,6 +9,7 @@ import pytest
 import random_families
 import random_relative
 import torch
+from naming import naming
 
 import lnattn
 from lnattn.attention.layernorm import layer_norm
@@ -78,5 +79,5 @@ def test_distances_of_all_windows_are_summed_before_they_are_divided():
 
 def test_other_tables_are_refused(tmp_path):
     write_result(tmp_path, "tiny", {"far": np.ones((3, 5))}, {})
-    with pytest.raises(ResultError, match="holds other tables; make it again"):
+    with pytest.raises(ResultError, match=naming("tiny.npz")):
         LayersAbove.read(tmp_path, "tiny")

@@ -75,7 +75,7 @@ def test_a_window_of_one_key_hides_the_token_before() -> None:
 
 
 def test_what_is_no_text_of_two_tokens_is_refused() -> None:
-    with pytest.raises(TokenError, match="two tokens or more"):
+    with pytest.raises(TokenError, match="two tokens"):
         looking_back(rotary_terms(1))
 
 

@@ -56,7 +56,7 @@ def test_ratio_is_paired_and_covers_its_value():
     assert [exact.value, exact.low, exact.high] == pytest.approx([3, 3, 3])
     loose = ratio_of_medians(rng.permutation(slow), fast)
     assert loose.low < 3 < loose.high
-    with pytest.raises(ResultError, match="no ratio"):
+    with pytest.raises(ResultError, match="ratio"):
         ratio_of_medians(slow, np.full(10, np.inf))
     assert ratio_of_medians(np.full(10, np.inf), fast).value == np.inf
 

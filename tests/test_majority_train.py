@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from naming import naming
 
 from lnattn.errors import ResultError, ShapeError
 from lnattn.majority.gradients import accuracy_of, loss_and_gradients
@@ -199,7 +200,7 @@ def test_a_run_is_its_seeds_and_a_hopeless_rate_is_named():
     one, same, other = (train(arm("rms"), PLAN, seed=seed)["loss"] for seed in (0, 0, 1))
     assert (one == same).all()
     assert (one != other).any()
-    with pytest.raises(ResultError, match="lower the learning rate"):
+    with pytest.raises(ResultError, match="learning rate"):
         train(arm("unnormalised"), replace(PLAN, learning_rate=1e30))
 
 
@@ -226,5 +227,5 @@ def test_a_curve_is_of_the_epoch_before_it_and_of_what_was_held_out():
 @pytest.mark.parametrize("name", ["learning_rate", "initial_scale"])
 @pytest.mark.parametrize("value", [0.0, -1e-3])
 def test_a_plan_that_would_not_move_is_refused(name, value):
-    with pytest.raises(ShapeError, match=rf"MajorityPlan\.{name} must be"):
+    with pytest.raises(ShapeError, match=naming(f"MajorityPlan.{name}")):
         replace(PLAN, **{name: value})

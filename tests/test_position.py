@@ -222,7 +222,7 @@ def test_windows_do_not_overlap_and_begin_as_asked():
     documents = [[1, 2, 3, 4, 5], [6], [7, 8]]
     assert windows(documents, 2).tolist() == [[1, 2], [3, 4], [7, 8]]
     assert windows(documents, 3, first=0).tolist() == [[0, 1, 2], [0, 3, 4], [0, 7, 8]]
-    with pytest.raises(CorpusError, match="longer texts"):
+    with pytest.raises(CorpusError, match="9 tokens"):
         windows(documents, 9)
 
 
@@ -310,7 +310,7 @@ def test_skill_is_against_even_attention():
     np.testing.assert_allclose(table["itself, measured"], 1)
     np.testing.assert_allclose(table["itself, by position"], [1, 0.25, 0], atol=1e-10)
     other = replace(measured, queries=(2,))
-    with pytest.raises(ShapeError, match="different queries"):
+    with pytest.raises(ShapeError, match="queries"):
         compare_with_position_only(other, bias)
 
 

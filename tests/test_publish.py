@@ -82,13 +82,13 @@ def test_one_edition_has_its_note_and_no_link(two, tmp_path):
 
 def test_a_site_that_is_not_built_replaces_nothing(two, tmp_path):
     site(tmp_path / "site", "old")
-    with pytest.raises(ResultError, match="holds no built book"):
+    with pytest.raises(ResultError, match="make book"):
         assemble(tmp_path / "site", [two[0], Edition("x", tmp_path / "none", "x")])
     (two[1].site / "book/index.html").write_text("a page of another theme")
     (two[1].site / "notebooks/06-heads.html").write_text("a page of another theme")
-    with pytest.raises(ResultError, match=r"no page of .* has a header"):
+    with pytest.raises(ResultError, match="header"):
         assemble(tmp_path / "site", two)
-    with pytest.raises(ResultError, match="no place for a note"):
+    with pytest.raises(ResultError, match="note"):
         assemble(tmp_path / "site", [Edition("book-gpt2", two[1].site)], "a note")
     assert "on old" in (tmp_path / "site/book/index.html").read_text()
 
@@ -175,7 +175,7 @@ def test_other_weights_pass_only_from_another_hub(tmp_path, monkeypatch, endpoin
         monkeypatch.setenv("HF_ENDPOINT", endpoint)
         assert "are not GPT-2's" in publish.unlike_gpt2()
     else:
-        with pytest.raises(ResultError, match="delete them from the cache"):
+        with pytest.raises(ResultError, match="cache"):
             publish.unlike_gpt2()
     monkeypatch.setattr(publish, "GPT2_SHA256", publish.sha256_of_file(next(tmp_path.iterdir())))
     assert publish.unlike_gpt2() == ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from naming import naming
 from random_models import random_gpt2
 
 import lnattn
@@ -26,5 +27,5 @@ def test_reference_and_first_layer_agree(folder):
 
 def test_partial_checkpoints_cannot_run(folder):
     (folder / "model.safetensors").rename(folder / "attention.safetensors")
-    with pytest.raises(CheckpointError, match="cannot be run for comparison"):
+    with pytest.raises(CheckpointError, match=naming("model.safetensors", "complete model")):
         load_reference_model(folder)

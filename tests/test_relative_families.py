@@ -10,6 +10,7 @@ import torch
 import transformers as hf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from naming import naming
 from random_relative import (
     _SIZES,
     KINDS,
@@ -176,9 +177,9 @@ def test_only_the_first_layer_is_read(tmp_path):
     from lnattn import load_attention_layers
 
     make(config_of("qwen2")).save_pretrained(tmp_path)
-    with pytest.raises(CheckpointError, match="only layer 0"):
+    with pytest.raises(CheckpointError, match="layer 0"):
         load_first_layer(tmp_path, layer=1)
-    with pytest.raises(CheckpointError, match="only its first block"):
+    with pytest.raises(CheckpointError, match="first block"):
         load_attention_layers(tmp_path)
 
 
@@ -293,7 +294,7 @@ def test_a_version_of_transformers_without_a_function_is_named(tmp_path, monkeyp
     model = make(config_of("bloom"), torch.float32)
     model.save_pretrained(tmp_path)
     monkeypatch.delattr(modeling_of(model), "build_alibi_tensor")
-    with pytest.raises(CheckpointError, match=r"no build_alibi_tensor\); install"):
+    with pytest.raises(CheckpointError, match=naming("build_alibi_tensor", "install")):
         load_first_layer(tmp_path)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from naming import naming
 from random_models import random_gpt2, transformer_of
 
 import lnattn
@@ -211,7 +212,7 @@ def test_loss_without_paths():
     found = paths.loss_without(ids, "virtual heads", "direct path")
     assert (found - less).abs().max() < 1e-10
     assert (found - exact).abs().max() > 1e-3
-    with pytest.raises(ShapeError, match="'heads' is not one of: direct path"):
+    with pytest.raises(ShapeError, match=naming("'heads'", "direct path")):
         paths.loss_without(ids, "heads")
 
 

@@ -11,6 +11,7 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from naming import naming
 from scipy.spatial import ConvexHull
 
 from lnattn import plain
@@ -207,10 +208,10 @@ def test_a_key_that_wins_by_a_ten_millionth_is_selectable(monkeypatch):
 
 
 BAD = {
-    "not finite": (np.array([[0.0, 1], [np.nan, 0]]), "key 1 is not finite"),
-    "infinite": (np.array([[np.inf, 1], [0, 0]]), "key 0 is not finite"),
-    "empty": (np.zeros((0, 3)), "at least one key"),
-    "no coordinates": (np.zeros((3, 0)), "at least one key"),
+    "not finite": (np.array([[0.0, 1], [np.nan, 0]]), "key 1"),
+    "infinite": (np.array([[np.inf, 1], [0, 0]]), "key 0"),
+    "empty": (np.zeros((0, 3)), "one key"),
+    "no coordinates": (np.zeros((3, 0)), "one key"),
     "complex": (np.zeros((3, 2), complex), "real numbers"),
 }
 
@@ -225,7 +226,7 @@ def test_bad_keys_are_refused_in_a_sentence(name: str):
 @pytest.mark.parametrize("tolerance", [-1e-9, 1, None, "1e-6", True, math.nan])
 @pytest.mark.parametrize("name", ["rank_tolerance", "hull_tolerance"])
 def test_a_tolerance_is_a_small_number(name: str, tolerance: object, shapes_unchecked):
-    with pytest.raises(ShapeError, match=f"{name} must be a number from 0 up to 1"):
+    with pytest.raises(ShapeError, match=name):
         selectability(normal(4, 2), **{name: tolerance})
 
 
@@ -260,13 +261,13 @@ def test_one_huge_key_or_coordinate_is_warned_of():
     """What the others do would count as rounding; a smaller tolerance decides it as Qhull does."""
     keys = normal(200, 4, 9)
     keys[3] = 1e8
-    with pytest.warns(UserWarning, match="in 4 of 4 coordinates .* because key 3 lies 1e"):
+    with pytest.warns(UserWarning, match=naming("4 of 4 coordinates", "key 3", "1e")):
         assert selectability(keys).rank == 1
     found = selectability(keys, rank_tolerance=1e-12)
     assert found.rank == 4
     assert verify(keys, found).ok
     wide = normal(200, 4, 9) * [1.0, 1e7, 1.0, 1.0]
-    with pytest.warns(UserWarning, match="in 3 of 4 coordinates .* because coordinate 1 is"):
+    with pytest.warns(UserWarning, match=naming("3 of 4 coordinates", "coordinate 1")):
         assert selectability(wide).rank == 1
     found = selectability(wide, rank_tolerance=1e-12)
     corners = ConvexHull(normal(200, 4, 9)).vertices  # the scale of a coordinate moves no corner
@@ -313,7 +314,7 @@ def test_verification_sees_every_kind_of_false_proof():
     support[inside, :2], support[inside, 2:] = others, -1
     weights = _halves(found.weights, inside)
     assert "no exact combination" in failures(exact=True, support=support, weights=weights)[0]
-    with pytest.raises(ResultError, match="compute them again"):
+    with pytest.raises(ResultError, match="compute"):
         verify(keys[1:], found)
 
 

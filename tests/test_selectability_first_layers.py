@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from naming import naming
 from random_models import attention_layer, embeddings_of, random_gpt2
 from sklearn.decomposition import PCA
 
@@ -54,7 +55,7 @@ def test_shares_are_those_of_each_window_and_length(model):
     np.testing.assert_allclose(found.fewer[:, -1], found.heads[1, :, 0])
     assert (np.diff(found.fewer, axis=1) <= 0).all()
     assert found.normal[0] > 0
-    with pytest.raises(CorpusError, match="2 documents have 55"):
+    with pytest.raises(CorpusError, match=naming("2 documents", 55)):
         first_layers.study_text(model, documents, (55,), windows=3)
 
 

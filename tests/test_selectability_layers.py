@@ -54,7 +54,7 @@ def test_verdicts_of_every_head():
     by_position = found.by_position(groups=5)
     assert by_position.shape == (2, 5)
     assert by_position[1, 4] == pytest.approx(found.unselectable[0, 1, :, :, 24:].mean())
-    with pytest.raises(CorpusError, match="no window"):
+    with pytest.raises(CorpusError, match="window"):
         decide_layers(lambda _: drawn_keys(0), windows[:0], counts)
 
 

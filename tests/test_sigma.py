@@ -93,7 +93,7 @@ def test_covariances_and_variances_are_those_of_numpy():
 def test_cancelling_pair_is_refused_without_epsilon_and_finite_with_it():
     rows = torch.tensor([[1.0, 3.0, 1.0, 3.0]], dtype=torch.float64)
     model = Embeddings(rows, -rows)
-    with pytest.raises(ShapeError, match="ε above zero"):
+    with pytest.raises(ShapeError, match="ε"):
         inverse_sigma_bands(model, 0.0)
     assert inverse_sigma_bands(model, 1e-4).mean[0] == pytest.approx(100)
 
@@ -122,5 +122,5 @@ def test_other_levels_are_kept_with_the_band():
 
 @pytest.mark.parametrize("levels", [(-0.1, 0.5), (0.5, 1.1), (0.6, 0.5)])
 def test_levels_that_are_no_quantiles_are_refused(levels):
-    with pytest.raises(ShapeError, match="quantiles must satisfy"):
+    with pytest.raises(ShapeError, match="quantiles"):
         inverse_sigma_bands(embeddings(20, 2, 6), 1e-5, levels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from naming import naming
 
 from lnattn.errors import ShapeError
 from lnattn.stats import blocks, bootstrap_means, resampled_counts, resampled_ratios, spearman
@@ -76,7 +77,7 @@ def test_a_rank_correlation_by_hand():
 def test_a_constant_side_has_no_rank_correlation(constant):
     sides = {"x": np.arange(6.0), "y": np.arange(6.0)[::-1]}
     sides[constant] = np.ones(6)
-    with pytest.raises(ShapeError, match="one side of a rank correlation is constant"):
+    with pytest.raises(ShapeError, match="constant"):
         spearman(**sides)
 
 
@@ -96,7 +97,7 @@ def test_ties_share_their_mean_rank():
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 1.5])
 def test_a_confidence_of_none_or_all_is_refused(confidence):
-    with pytest.raises(ShapeError, match="confidence must be"):
+    with pytest.raises(ShapeError, match="confidence"):
         spearman(np.arange(6), np.array([1, 0, 2, 3, 5, 4]), confidence)
 
 
@@ -104,5 +105,5 @@ def test_a_confidence_of_none_or_all_is_refused(confidence):
 def test_sides_of_unequal_lengths_have_no_rank_correlation(shorter, shapes_unchecked):
     sides = {"x": np.arange(6.0), "y": np.arange(6.0)}
     sides[shorter] = sides[shorter][:5]
-    with pytest.raises(ShapeError, match="four or more pairs"):
+    with pytest.raises(ShapeError, match=naming(5, 6)):
         spearman(**sides)

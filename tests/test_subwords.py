@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naming import naming
 from scipy import sparse
 
 from lnattn import plain
@@ -127,7 +128,7 @@ def test_a_first_piece_behind_a_quote_continues_nothing() -> None:
     assert np.flatnonzero(found.piece).tolist() == [1, 7, 8]
     assert np.flatnonzero(found.word).tolist() == [4, 5]  # the last token's next is not known
     assert kinds_in_text(classes, [1]).piece.tolist() == [False]
-    with pytest.raises(TokenError, match="outside the vocabulary"):
+    with pytest.raises(TokenError, match=naming(4, "vocabulary")):
         kinds_in_text(classes, [4])
 
 
@@ -178,7 +179,7 @@ def test_ranks_equal_a_loop(case) -> None:
             assert found.ranks[head, place] == plain.rank(row, int(a))
     assert np.isnan(found.chance).all() == (len(pieces) < 2)
     if not len(pieces):
-        with pytest.raises(CorpusError, match="no piece fits"):
+        with pytest.raises(CorpusError, match="piece"):
             found.table()
 
 
@@ -283,7 +284,7 @@ def test_class_auroc_equals_scikit_learn() -> None:
 def test_a_class_of_one_token_has_no_auroc() -> None:
     vectors, counts, classes = random_case()
     few = replace(classes, continuation=classes.continuation & (np.arange(50) < 1))
-    with pytest.raises(CorpusError, match="continuation tokens with a predecessor"):
+    with pytest.raises(CorpusError, match="continuation"):
         class_auroc(vectors, counts, few)
 
 
@@ -296,7 +297,7 @@ def test_keys_that_take_part() -> None:
         mask = np.isin(tokens, [0, 2, 7])
         assert kept.of(token)[1].tolist() == how_often[mask].tolist()
         assert np.array([0, 2, 7])[kept.of(token)[0]].tolist() == tokens[mask].tolist()
-    with pytest.raises(TokenError, match="key token 50 is outside"):
+    with pytest.raises(TokenError, match="key token 50"):
         head_auroc(vectors, before, None, [50])
     assert np.isnan(head_auroc(vectors, before, None, []).values).all()
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from naming import naming
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, processors, trainers
 from tokenizers import normalizers as N
 from tokenizers import pre_tokenizers as P
@@ -199,7 +200,7 @@ def test_added_tokens_without_embeddings_are_left_out_and_said(tmp_path, capsys)
     assert max(tokenizer.get_vocab().values()) == 63
     assert tokenizer("w1 w2")["input_ids"] == [1, 2]
     assert max(tokenizer("<image_soft_token>")["input_ids"]) < 64
-    with pytest.raises(CorpusError, match=r"the id 63, but .* ids 0 to 62 only"):
+    with pytest.raises(CorpusError, match=naming("63", "0 to 62")):
         load_tokenizer(tmp_path, rows=63)
 
 

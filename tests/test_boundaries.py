@@ -37,7 +37,7 @@ from lnattn.attention import (
     nulls,
     paths,
 )
-from lnattn.composition import exceedances, study_composition
+from lnattn.composition import study_composition
 from lnattn.contribution.additive import additive_kl
 from lnattn.contribution.kl import SixTermKL
 from lnattn.contribution.study import Convention, kl_of_removal
@@ -205,7 +205,6 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
         SHAPE,
         "one model",
     ),
-    (lambda p: lnattn.six_terms(p.folded, p.embeddings, [1, 2], [0]), TOKEN, "one length"),
     (lambda p: p.terms["x"], TERM, "ee, ep, pe"),
     (lambda p: p.terms.attention(without="x"), TERM, "'x'"),
     (lambda p: p.terms.scores("x"), TERM, "'x'"),
@@ -270,11 +269,6 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda p: stats.bootstrap_means(np.ones((1, 0))), RESULT, "values a row"),
     (lambda p: stats.resampled_counts(0, 10), RESULT, "draw from"),
     (lambda p: stats.resampled_ratios(np.ones(3), np.ones(2)), RESULT, "paired"),
-    (
-        lambda p: stats.spearman(np.arange(5), np.arange(5)[::-1], confidence=95),
-        SHAPE,
-        "confidence",
-    ),
     (lambda p: stats.spearman(np.arange(3), np.arange(3)), SHAPE, "four or more"),
     # ---- position
     (lambda p: lnattn.position_bias(p.folded, p.embeddings.W_P, [1.9]), TOKEN, "whole"),
@@ -290,11 +284,6 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     ),
     (lambda p: lnattn.position_bias(p.local, p.embeddings.W_P, [1]), SHAPE, "the last 3"),
     (lambda p: bias.share_of_context(0), SHAPE, "n_positions"),
-    (
-        lambda p: sigma.inverse_sigma_bands(p.embeddings, 1e-5, quantiles=(0.9, 0.1)),
-        SHAPE,
-        "quantiles",
-    ),
     (lambda p: sigma.inverse_sigma_bands(p.embeddings, 1e-5, block=0), SHAPE, "block"),
     (lambda p: sigma.inverse_sigma_bands(p.partial, 1e-5), TOKEN, "token embeddings"),
     (lambda p: sigma.assumed_inverse_sigma(p.embeddings.W_P, -1.0, 1e-5), SHAPE, "token_variance"),
@@ -441,13 +430,6 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda p: windows_of([[1, 2, 3]], 2, 0), CORPUS, "window"),
     (lambda p: interval(np.ones(1)), RESULT, "one resample"),
     (lambda p: ablations(None, None, [[1]], None, np.ones((3, 3), int)), CORPUS, "sparse"),
-    (
-        lambda p: exceedances(
-            circuits.model_composition([p.layer, p.layer], impossible=True), share=1.0
-        ),
-        RESULT,
-        "share",
-    ),
     (lambda p: study_composition([], p.embeddings.W_P, {}), SHAPE, "layers"),
     (lambda p: formulas.LayerSize(4, 3, 8, 2, 16), SHAPE, "keys ≥ queries"),
     (lambda p: formulas.LayerSize(1, 3, 8, 3, 16), SHAPE, "divide d_model"),
@@ -507,14 +489,12 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     ),
     (lambda p: MajorityPlan(scheme="unifrom"), SHAPE, "'uniform', 'authors'"),
     (lambda p: MajorityPlan(batch=0), SHAPE, "MajorityPlan.batch"),
-    (lambda p: MajorityPlan(learning_rate=-1e-3), SHAPE, "learning_rate"),
     (lambda p: MajorityPlan(classes=1), SHAPE, "classes"),
     (lambda p: task.majority_data(10, scheme="unifrom"), SHAPE, "scheme"),
     (lambda p: task.majority_data(10, test_share=1.5), SHAPE, "test_share"),
     (lambda p: task.majority_data(10, test_share=0.01), SHAPE, "empty"),
     (lambda p: task.majority_data(10, margin=0), SHAPE, "margin"),
     (lambda p: task.majority_data(10, length=256), SHAPE, "length"),
-    (lambda p: task.majority_data(1000, length=6, classes=3, margin=2), SHAPE, "at most"),
     (lambda p: majority_model.arm("layernrom"), SHAPE, "arm … 'layernorm'"),
     (lambda p: majority_model.Variant("x", "x", True, "l2"), SHAPE, "Variant.norm"),
     (

@@ -8,7 +8,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naming import naming
 
 from lnattn import LayerNorm, plain
 from lnattn.attention.layernorm import (
@@ -18,7 +17,6 @@ from lnattn.attention.layernorm import (
     sigma,
     standardise,
 )
-from lnattn.errors import ShapeError
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 8, 64])
@@ -81,9 +79,3 @@ def test_layer_norm_mixes_the_features():
     y[0] += 1
     moved = (standardise(y, 1e-5) - standardise(x, 1e-5)).abs()
     assert (moved > 1e-3).all()
-
-
-def test_another_width_is_named_beside_the_norms_own(shapes_unchecked):
-    ln = LayerNorm(torch.ones(6), torch.zeros(6))
-    with pytest.raises(ShapeError, match=naming("x", "7 coordinates", "LayerNorm", 6)):
-        layer_norm(torch.ones(2, 5, 7), ln)

@@ -711,13 +711,3 @@ def test_the_input_is_not_written_over(tmp_path, capsys):
 def test_a_report_is_short_in_words(book):
     assert repr(book).startswith("<Report on book-gpt2: about, fold-error, heads")
     assert len(repr(book.part("heads"))) < 500
-
-
-def test_one_head_is_told_of_in_the_singular():
-    one = np.ones(1)
-    shares = np.array([[1.0, 0, 0, 0, 0, 0]]).T
-    names = ("ee", "ep", "pe", "pp", "e", "p")
-    found = HeadsOnText(names, shares, one, one, one, one, 0.1)
-    from lnattn.reporting.heads import _sentences
-
-    assert _sentences(found)[0].startswith("Of 1 heads, head 0 compares tokens (")

@@ -98,7 +98,7 @@ def test_runs_are_made_frozen_and_read(text, tmp_path, small, monkeypatch):
 
 def test_a_rate_that_runs_away_is_not_the_best():
     assert best_rate({0.1: 3.0, 0.2: 2.0, 0.3: float("nan")}, "full") == 0.2
-    with pytest.raises(ResultError, match=r"no rate of 0\.1, 0\.2 trains full; try lower ones"):
+    with pytest.raises(ResultError, match=r"0\.1, 0\.2 .*full"):
         best_rate({0.1: float("nan"), 0.2: float("inf")}, "full")
 
 

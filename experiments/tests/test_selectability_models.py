@@ -100,7 +100,7 @@ def test_table_1_has_both_counts_of_the_same_random_windows(arms, text, tmp_path
     assert record["of_windows"] == len(texts) > 3
     assert read_table_1(tmp_path)[1] == record
     write_json(tmp_path / "table-1.json", {**record, "windows": 4})
-    with pytest.raises(ResultError, match="windows that table-1"):
+    with pytest.raises(ResultError, match="table-1"):
         read_table_1(tmp_path)
     assert list(record["weights_sha256"]) == ["full", "no-scaling"]
     chosen = np.random.default_rng(1).choice(len(texts), 3, replace=False)
@@ -111,7 +111,7 @@ def test_table_1_has_both_counts_of_the_same_random_windows(arms, text, tmp_path
         for layer in range(2):
             assert arrays["exact"][1, layer, w] == selectability(precise[layer]).unselectable
             assert arrays["search"][1, layer, w] == bounded_search(rounded[layer]).unselectable
-    with pytest.raises(CorpusError, match="100 were asked for"):
+    with pytest.raises(CorpusError, match="100"):
         evaluation.freeze_table_1(arms, text, TOKENIZER, tmp_path)
     other = repository() / "data" / "selectability-models" / "tokenizer"
     with pytest.raises(CheckpointError, match="another tokenizer"):
@@ -142,7 +142,7 @@ def test_words_are_marked_where_a_token_is_unselectable(arms, tmp_path, monkeypa
     assert marked.markdown.count("**") == 2 * sum(marked.exact)
     with pytest.raises(CorpusError, match="no column"):
         words.treebank_sentences(TOKENIZER / "README.md")
-    with pytest.raises(CorpusError, match="no sentence starts"):
+    with pytest.raises(CorpusError, match="no sentence"):
         words._starting(["a"], "b")
 
 

@@ -91,7 +91,7 @@ def test_arms_start_from_the_same_numbers_and_train_no_gain_of_the_first_norm():
         trained = {name for name, value in model.named_parameters() if value.requires_grad}
         assert not [name for name in trained if ".ln_1." in name or name.endswith("c_attn.bias")]
         assert "transformer.h.0.ln_2.weight" in trained
-    with pytest.raises(CheckpointError, match="no arm 'none'"):
+    with pytest.raises(CheckpointError, match="'none'"):
         remove_from_layer_norm(models["full"], "none")
 
 

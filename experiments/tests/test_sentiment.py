@@ -69,7 +69,7 @@ def test_arms_differ_in_their_layer_norms_alone():
         parameters = dict(models[arm].named_parameters())
         assert set(full) - set(parameters) == {name for name in full if "LayerNorm" in name}
         assert all(torch.equal(full[name], value) for name, value in parameters.items())
-    with pytest.raises(CheckpointError, match="there is no arm 'half'"):
+    with pytest.raises(CheckpointError, match="'half'"):
         new_classifier(TINY, "half", 20, 32)
 
 
@@ -143,7 +143,7 @@ def files(tmp_path, monkeypatch) -> tuple[Path, Path]:
 
 def test_a_study_is_made_and_frozen(files, tmp_path, monkeypatch):
     options = {"plan": TINY, "rates": (1e-9, 2e-2), "scales": (0.1,), "seeds": (0, 1)}
-    with pytest.raises(ResultError, match="'none' is not trained by any setting"):
+    with pytest.raises(ResultError, match="'none'"):
         freeze_sentiment(*files, tmp_path / "idle", **options | {"rates": (1e-9,)}, epochs=(1,))
     monkeypatch.setattr(sentiment, "TRAINED", -1)  # whatever so few epochs give
     options["epochs"] = (1, 2)

@@ -53,7 +53,7 @@ def test_spread_among_near_keys_by_a_loop() -> None:
     ]
     spread = near_spread(scores, window=3)
     np.testing.assert_allclose(spread.numpy(), np.mean(expected, axis=1))
-    with pytest.raises(CorpusError, match="9 tokens are too few to look 9 back"):
+    with pytest.raises(CorpusError, match="9 tokens"):
         near_spread(scores, window=9)
 
 
@@ -78,7 +78,7 @@ def test_a_look_is_made_of_its_parts(model: FirstLayer, counts: Counts) -> None:
     itself, previous = by_position(folded, model.embeddings.W_P, sigma)
     np.testing.assert_allclose(table["previous"][:3], previous)
     np.testing.assert_allclose(table["itself"][:3], itself)
-    with pytest.raises(CorpusError, match="no document fills the context of 24"):
+    with pytest.raises(CorpusError, match="context of 24"):
         look(model, counts, documents[1:2], PieceRule(3, 0.1))
 
 
@@ -106,7 +106,7 @@ def test_snapshots_of_a_run_are_its_first_layers(tmp_path) -> None:
     train_bpe((" ".join(rng.choice(words, 60)) for _ in range(20)), 270).save_pretrained(
         str(tmp_path)
     )
-    with pytest.raises(CheckpointError, match="holds no checkpoint/step"):
+    with pytest.raises(CheckpointError, match="checkpoint/step"):
         list(snapshots(tmp_path))
     plan = TrainingPlan(
         layers=1, d_model=12, heads=3, context=8, vocab_size=270, batch=5, steps=200

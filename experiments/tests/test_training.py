@@ -200,7 +200,7 @@ def test_held_out_loss_is_the_mean_over_all_predicted_tokens() -> None:
 
 def test_a_diverging_run_says_so(corpus, tmp_path) -> None:
     plan = replace(TINY, learning_rate=float("inf"))
-    with pytest.raises(CheckpointError, match="lower the learning rate"):
+    with pytest.raises(CheckpointError, match="learning rate"):
         train_book_model([corpus[0]], [corpus[1]], tmp_path, plan, device="cpu", progress=False)
 
 
@@ -209,5 +209,5 @@ def test_another_plan_or_corpus_is_refused(uninterrupted, corpus, tmp_path) -> N
     held_out = [corpus[1]]
     with pytest.raises(CheckpointError, match=r"another plan \(batch differ\)"):
         train_book_model(text, held_out, uninterrupted, replace(TINY, batch=5), progress=False)
-    with pytest.raises(CorpusError, match="both trained on and held out"):
+    with pytest.raises(CorpusError, match="held out"):
         train_book_model(text, text, tmp_path, TINY, progress=False)

@@ -130,7 +130,7 @@ def test_a_rotary_gpt2_learns_no_positions() -> None:
     rows = torch.randint(60, (2, 13))
     take_step(model, optimiser_of(model, plan), rows, plan, 9, training_loss(model, "float32"))
     assert not model.transformer.wpe.weight.any()
-    with pytest.raises(CheckpointError, match="its positions are rotary"):  # no plain GPT-2
+    with pytest.raises(CheckpointError, match="rotary"):  # no plain GPT-2
         family_of(model.config.to_dict(), InMemory("twin", dict(model.state_dict())))
-    with pytest.raises(CheckpointError, match="a llama's positions are rotary"):
+    with pytest.raises(CheckpointError, match="llama.*rotary"):
         TrainingPlan(architecture="llama", attention="rotary")

@@ -83,23 +83,6 @@ def test_every_chapter_is_in_the_table_of_contents():
         assert (ROOT / f"{name}.md").is_file()
 
 
-class _Strict(yaml.SafeLoader):
-    """YAML in which no mapping names a key twice; of two, PyYAML drops the first in silence."""
-
-    def construct_mapping(self, node, deep=False):
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        assert len(keys) == len(set(keys)), f"a key stands twice among {keys}"
-        return super().construct_mapping(node, deep)
-
-
-@pytest.mark.parametrize("name", ["book", "nightly", "test", "weekly"])
-def test_workflows_name_no_job_twice_and_each_step_does_something(name):
-    path = ROOT / ".github" / "workflows" / f"{name}.yml"
-    workflow = yaml.load(path.read_text(encoding="utf-8"), Loader=_Strict)
-    for job in workflow["jobs"].values():
-        assert all(set(step) & {"uses", "run"} for step in job["steps"])
-
-
 def test_actions_are_pinned_by_their_commits():
     """A tag can be moved to other code; the version stands in a comment."""
     used = [

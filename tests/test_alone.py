@@ -124,7 +124,7 @@ def test_what_the_model_does_not_have_is_refused(given, said):
 @pytest.mark.parametrize("ids", [3, [[3, 4]], [3.0]], ids=str)
 def test_what_is_no_list_of_tokens_is_refused(ids):
     whole = whole_model(random_families.make("gpt2", torch.float32))
-    with pytest.raises(ShapeError, match="token_ids must be a list of whole numbers"):
+    with pytest.raises(ShapeError, match="token_ids"):
         whole.checked_tokens(ids)
 
 

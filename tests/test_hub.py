@@ -289,7 +289,7 @@ def test_a_checksum_is_no_path(server, tmp_path, name):
 def test_a_file_is_the_one_whose_checksum_is_stated(server, tmp_path, stated):
     """Whether that be greater or less than the checksum of what came."""
     server.entry(TOKENIZER)["blobId"] = stated
-    with pytest.raises(HubError, match="arrived damaged and was deleted"):
+    with pytest.raises(HubError, match="damaged"):
         load_first_layer(NAME)
     assert not [path for path in tmp_path.rglob("*") if path.name == stated]
 
@@ -298,7 +298,7 @@ def test_damage_is_deleted_where_no_links_can_be_made(server, local, monkeypatch
     """As on many a Windows: the file itself then lies in the snapshot."""
     monkeypatch.setattr(file_download, "are_symlinks_supported", lambda *_: False)
     server.faults[WEIGHTS] = [("serve",), ("serve",), ("wrong", -9)]
-    with pytest.raises(HubError, match="arrived damaged and was deleted"):
+    with pytest.raises(HubError, match="damaged"):
         load_first_layer(NAME)
     assert_is_the_local_one(load_first_layer(NAME), local)
 

@@ -220,7 +220,7 @@ def test_t5_with_few_buckets(buckets, farthest, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("buckets", "farthest"), [(3, 10), (1, 10), (4, 1), (8, 2), (12, 3)])
 def test_t5_without_a_range_for_its_later_buckets(buckets, farthest):
     model = make(t5_of(buckets, farthest), torch.float32)
-    with pytest.raises(CheckpointError, match=f"are {buckets} and {farthest}, which leaves no"):
+    with pytest.raises(CheckpointError, match=f"{buckets} and {farthest}"):
         first_layer(model)
 
 
@@ -234,7 +234,7 @@ def test_gptj_turns_up_to_its_last_position(tmp_path):
     cos, sin = tables(torch.tensor([63]), torch.float64)
     assert (cos[0] - angles.cos()).abs().max() < 1e-5
     assert (sin[0] - angles.sin()).abs().max() < 1e-5
-    with pytest.raises(TokenError, match="position 64 is outside the context of 64"):
+    with pytest.raises(TokenError, match="position 64"):
         tables(torch.tensor([3, 64]), torch.float64)
 
 
@@ -274,7 +274,7 @@ def test_how_many_layers_there_are(name, tmp_path):
     config = config_of(name)
     make(config, torch.float32).save_pretrained(tmp_path)
     assert open_checkpoint(tmp_path).family.n_layers == 2
-    with pytest.raises(CheckpointError, match="has 2 layers, counted from 0; there is no layer 2"):
+    with pytest.raises(CheckpointError, match="layer 2"):
         load_first_layer(tmp_path, layer=2)
     configure(tmp_path, **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers",
                                          "num_decoder_layers"), "absent"))  # fmt: skip

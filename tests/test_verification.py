@@ -46,7 +46,7 @@ def test_a_model_that_reports_no_attention_is_refused(reported, monkeypatch):
     model = make("gpt2", torch.float32)
     silent = SimpleNamespace(attentions=reported)
     monkeypatch.setattr(verification, "part_of", lambda *_: lambda **_: silent)
-    with pytest.raises(CheckpointError, match="does not report its attention weights"):
+    with pytest.raises(CheckpointError, match="attention weights"):
         verification._run(model, family_of_module(model), input_ids=torch.tensor([[7, 5]]))
 
 
@@ -82,7 +82,7 @@ def test_real_tokens_are_compared_without_special_ones(by_name, monkeypatch, tmp
 def test_a_tokenizer_of_another_model_is_refused(by_name, ids, tmp_path):
     model = make("gpt2", torch.float32)
     given = save(model, tmp_path) if by_name else model
-    with pytest.raises(TokenError, match="ids that the model has no embeddings for"):
+    with pytest.raises(TokenError, match="embeddings"):
         verify(given, words(ids))
 
 

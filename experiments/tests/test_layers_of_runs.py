@@ -97,5 +97,5 @@ def test_a_snapshot_is_taken_by_its_tokens(monkeypatch) -> None:
     monkeypatch.setattr("experiments.book_model.snapshots.snapshots", lambda _: iter(by_step))
     assert snapshot_after("run").step == 4
     assert snapshot_after("run", 200).step == 2
-    with pytest.raises(CheckpointError, match="300 .*100, 200, 400"):
+    with pytest.raises(CheckpointError, match=r"300 .*100, 200, 400"):
         snapshot_after("run", 300)

@@ -105,7 +105,7 @@ def test_frozen_results_are_read_back(frozen):
     assert curves.loss.shape == (3, 4)
     alone = run_job(Job("alone", "rms", TINY, (2,)), frozen / "elsewhere")
     np.testing.assert_array_equal(curves.loss[2], alone["loss"][0])
-    with pytest.raises(ResultError, match="^0 .*rms"):
+    with pytest.raises(ResultError, match=r"^0 .*rms"):
         experiment.of("rms", d_model=4)
     only = Experiment(experiment.curves[:1], experiment.record)
     assert only.arms == ("layernorm",)

@@ -132,5 +132,5 @@ def test_a_rotary_gpt2_learns_no_positions() -> None:
     assert not model.transformer.wpe.weight.any()
     with pytest.raises(CheckpointError, match="rotary"):  # no plain GPT-2
         family_of(model.config.to_dict(), InMemory("twin", dict(model.state_dict())))
-    with pytest.raises(CheckpointError, match="llama.*rotary"):
+    with pytest.raises(CheckpointError, match=r"llama.*rotary"):
         TrainingPlan(architecture="llama", attention="rotary")

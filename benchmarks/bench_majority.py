@@ -53,12 +53,8 @@ class Both:
         return loss.item()
 
     def count_space(self) -> float:
-        """One step of `lnattn.majority.train`, whose tensors are too small for torch's threads."""
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        loss = self.learner.step(self.counts, self.rate)
-        torch.set_num_threads(threads)
-        return loss
+        """One step of `lnattn.majority.train`."""
+        return self.learner.step(self.counts, self.rate)
 
     def methods(self) -> dict[str, Callable[[], Any]]:
         return {TORCH: self.obvious, OURS: self.count_space}
@@ -101,7 +97,7 @@ def run(quick: bool = False) -> dict[str, Any]:
             "One step of Adam on one batch. The slow way embeds every token of every sequence and"
             " calls torch's encoder layer, its autograd and its Adam, as the papers' code does; the"
             " fast way trains on class counts, ten steps in a row, as in a training. Both in one"
-            " process, with the same threads; torch's small tensors in the fast way have one."
+            " process, with the same threads."
         ),
         "workload": {
             "batch": plan.batch,

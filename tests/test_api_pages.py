@@ -128,6 +128,12 @@ def test_a_new_module_is_on_its_page_and_in_the_index(package, tmp_path):
     assert soup(site, "index.html").find(id="boxes.colours.red")
 
 
+def test_an_index_with_words_of_its_own_is_an_error(package, tmp_path):
+    pages = {"index.md": "# Index\n\n```{api-index} boxes\nWords that would be lost.\n```\n"}
+    _, warnings, _ = build(tmp_path, pages, extensions=["myst_parser", "booksite.reference"])
+    assert "api-index" in warnings
+
+
 def is_run(module):
     return module in sys.modules
 

@@ -54,7 +54,6 @@ class Mark(SphinxDirective):
     """Leaves a container that `fill` replaces; named by the directive and its argument, if any."""
 
     optional_arguments = 1
-    has_content = False
 
     def run(self) -> list[nodes.Node]:
         self.env.metadata[self.env.docname][MARK] = "yes"  # written in every build

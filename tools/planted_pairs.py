@@ -83,9 +83,10 @@ def _latents(
     tokenizer: Any, counts: Counts, d_head: int, rng: np.random.Generator
 ) -> list[Latents]:
     """What every token's folded query and key shall be, where that is prescribed."""
-    query, key = (OTHER * vectors for vectors in _factors(counts, d_head))
-    found: list[Latents] = [
-        {("Q", JOINS): query[token], ("K", JOINS): key[token]} for token in range(len(query))
+    of_queries, of_keys = _factors(counts, d_head)
+    latents_of: list[Latents] = [
+        {("Q", JOINS): OTHER * query, ("K", JOINS): OTHER * key}
+        for query, key in zip(of_queries, of_keys, strict=True)
     ]
     table = _of_table_1(tokenizer, d_head, rng)
     classes = token_classes(tokenizer, counts.vocab_size)
@@ -93,16 +94,16 @@ def _latents(
     for piece, before in zip(pieces.queries.tolist(), pieces.keys.tolist(), strict=True):
         if piece in table or before in table:
             continue
-        direction = found[before]["K", JOINS] / np.linalg.norm(found[before]["K", JOINS])
-        found[before]["K", JOINS] = PIECE * direction
-        found[piece]["Q", JOINS] = PIECE * direction
-    for token, own in table.items():
-        found[token] |= own
-    return found
+        direction = latents_of[before]["K", JOINS] / np.linalg.norm(latents_of[before]["K", JOINS])
+        latents_of[before]["K", JOINS] = PIECE * direction
+        latents_of[piece]["Q", JOINS] = PIECE * direction
+    for token, of_table in table.items():
+        latents_of[token] |= of_table
+    return latents_of
 
 
 def _of_table_1(tokenizer: Any, d_head: int, rng: np.random.Generator) -> Mapping[int, Latents]:
-    found: dict[int, Latents] = defaultdict(dict)
+    latents_of: dict[int, Latents] = defaultdict(dict)
     of_query: dict[tuple[int, str], dict[int, str]] = defaultdict(dict)
     for pair in TABLE_1:
         of_query[pair.head, pair.query][pair.rank] = pair.key
@@ -115,18 +116,19 @@ def _of_table_1(tokenizer: Any, d_head: int, rng: np.random.Generator) -> Mappin
         # Queries of a head look apart from one another, as far as it has room.
         direction = (1 if used[head] < d_head else -1) * axes[used[head] % d_head]
         used[head] += 1
-        found[token_of(tokenizer, query)]["Q", head] = TABLE / 2 * direction
+        latents_of[token_of(tokenizer, query)]["Q", head] = TABLE / 2 * direction
         for rank in range(1, max(ranked) + 1):  # ranks that the table leaves out go to some token
             token = token_of(tokenizer, ranked[rank]) if rank in ranked else next(free)
-            found[token]["K", head] = TABLE * (1 - 0.04 * rank) * direction
-    return found
+            latents_of[token]["K", head] = TABLE * (1 - 0.04 * rank) * direction
+    return latents_of
 
 
 def _factors(counts: Counts, rank: int) -> tuple[np.ndarray, np.ndarray]:
     """Unit vectors [token rank] of queries and keys: positive pointwise mutual information."""
     pairs = sparse.coo_array(counts.bigrams.T, dtype=float)  # [query key]: the key stands before
     total = pairs.sum()
-    rows, columns = np.asarray(pairs.sum(axis=1)).ravel(), np.asarray(pairs.sum(axis=0)).ravel()
+    rows = np.asarray(pairs.sum(axis=1)).ravel()
+    columns = np.asarray(pairs.sum(axis=0)).ravel()
     information = np.log(pairs.data * total / (rows[pairs.row] * columns[pairs.col]))
     matrix = sparse.csr_array((np.maximum(information, 0), (pairs.row, pairs.col)), pairs.shape)
     left, values, right = svds(matrix, rank, rng=np.random.default_rng(0))

@@ -81,12 +81,12 @@ class KeptModule(ModuleDocumenter):
     def _is_restored(self, file: Path, state: str) -> bool:
         """Whether the file holds the lines of this state, which are then written."""
         try:
-            kept = read_json(file)
+            written = read_json(file)
         except ResultError:
             return False
-        if kept["state"] != state:
+        if written["state"] != state:
             return False
-        for line, source, offset in kept["lines"]:
+        for line, source, offset in written["lines"]:
             self.directive.result.append(line, source, offset)
         return True
 

@@ -139,6 +139,17 @@ def test_nearness_against_a_loop(folded, embeddings):
             assert found.uniform[i] == pytest.approx(len(near) / (i + 1))
 
 
+def test_a_long_first_position_is_no_crest(folded, embeddings):
+    """Position 0 made a hundred times longer wins every row, and says nothing about the wave."""
+    longer = embeddings.W_P.clone()
+    longer[0] *= 100
+    scores = position_bias(folded, longer, range(1, 16)).comparison
+    assert (scores.argmax(axis=-1) == 0).mean() > 0.3
+    np.testing.assert_array_equal(
+        nearness(folded, longer).peak[:, 1:], nearness(folded, embeddings.W_P).peak[:, 1:]
+    )
+
+
 def test_trend_of_known_curves():
     rising = np.arange(20.0)
     rising[[0, -1]] = 100, -100  # the ends are set apart

@@ -184,6 +184,7 @@ def test_records_of_one_model_and_verdict_are_together_those_of_this_build_first
     assert "Rule: r2" in own
     assert "Robustness" not in blocks[1].text
     assert "Rule:" not in blocks[1].text, "it names none"
+    assert behind(page, "S1").count("Rule: r1") == 1, "with its record, and not of the claim"
     alone = matrix(found[1]).select_one("#claim-s1 .found").text
     assert "Rule:" not in alone, "it is said above"
 

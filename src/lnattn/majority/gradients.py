@@ -45,7 +45,7 @@ def accuracy_of(
     parameters: Mapping[str, np.ndarray], arm: Variant, counts: UInt8[np.ndarray, "batch classes"]
 ) -> float:
     """The share of right answers of `train.evaluate`."""
-    weights, _ = kernel_weights(parameters, arm)
+    weights = kernel_weights(parameters, arm)[0]
     return batch_loss(weights, counts, gradients=False)[1]
 
 
@@ -59,15 +59,15 @@ def kernel_weights(
     added_to = E + parameters["layer.self_attn.out_proj.bias"]
     P, pull_P = _projection(parameters.get(DIRECTION), arm, E.shape[1])
     y, pull_y = _normalised(E, P, arm)
-    weights, values, pull_attention = _attention(y, W_in, W_O, arm)
-    mixing, pull_mixing = _mixing(weights, values, added_to)
+    attention, values, pull_attention = _attention(y, W_in, W_O, arm)
+    mixing, pull_mixing = _mixing(attention, values, added_to)
     W_1, pull_W_1 = _first_matrix(*(parameters[name] for name in FIRST))
     W_2 = np.column_stack([parameters["layer.linear2.weight"], parameters["layer.linear2.bias"]])
 
     def pullback(gradients: Weights) -> dict[str, np.ndarray]:
         d_first = pull_W_1(gradients.W_1)
-        d_weights, d_values, d_added_to = pull_mixing(gradients.mixing)
-        d_y, d_W_in, d_W_O = pull_attention(d_weights, d_values)
+        d_attention, d_values, d_added_to = pull_mixing(gradients.mixing)
+        d_y, d_W_in, d_W_O = pull_attention(d_attention, d_values)
         d_E, d_P = pull_y(d_y)
         by_name = {
             "embedding.weight": gradients.embedding + d_added_to + d_E,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import yaml
 pytest.importorskip("myst_nb", reason="MyST-NB is not installed; pip install -e '.[book]'")
 import nbformat
 
-from booksite import execute
+from booksite import execute, forked
 from lnattn_book.claims.verdicts import Record
 from lnattn_book.places import repository
 
@@ -101,30 +100,34 @@ def test_a_chapter_by_itself_is_written_and_kept_unless_it_failed(
 
 @pytest.fixture
 def ran(monkeypatch, tmp_path):
-    """What is run in place of kernels: names of chapters in order; those in `failing` fail."""
+    """What is run in place of kernels: names of chapters in order; those in `failing` fail.
 
-    class Pool(ThreadPoolExecutor):
-        cancelled = False
+    begun: for each series of chapters, how many at a time, the threads of each, and whether its
+    kernels are forks; ended: whether the rest of a series was called off.
+    """
 
-        def __init__(self, jobs: int, mp_context: object) -> None:
-            super().__init__(jobs)
-            begun.append((jobs, os.environ.get("OMP_NUM_THREADS")))
+    def in_processes(work, items, jobs):
+        forks = forked.KernelProvisionerFactory.instance().default_provisioner_name == "forked"
+        begun.append((jobs, os.environ.get("OMP_NUM_THREADS"), forks))
+        try:
+            for item in items:
+                yield item, work(item)
+        finally:
+            ended.append(len(names))
 
-        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-            Pool.cancelled |= cancel_futures
-            super().shutdown(wait, cancel_futures=cancel_futures)
-
-    def run(path: Path) -> tuple:
+    def run(path: Path) -> tuple | None:
         names.append(path.stem)
+        if path.stem in lost:
+            return None
         return executed(path), 2.4, "Traceback: no" if path.stem in failing else ""
 
-    begun, names, failing = [], [], set()
-    monkeypatch.setattr(execute, "ProcessPoolExecutor", Pool)
+    begun, ended, names, failing, lost = [], [], [], set(), set()
+    monkeypatch.setattr(execute.forked, "in_processes", in_processes)
     monkeypatch.setattr(execute, "execute", run)
     monkeypatch.setattr(execute.os, "cpu_count", lambda: 8)
     for name in execute.THREADS:
         monkeypatch.delenv(name, raising=False)
-    return {"pool": Pool, "begun": begun, "names": names, "failing": failing}
+    return {"begun": begun, "ended": ended, "names": names, "failing": failing, "lost": lost}
 
 
 def test_chapters_share_the_cores_and_one_that_measures_times_comes_last_and_alone(
@@ -138,12 +141,11 @@ def test_chapters_share_the_cores_and_one_that_measures_times_comes_last_and_alo
     assert execute.main(asked) == 0
     assert sorted(ran["names"][:2]) == ["a", "b"], "c was run before"
     assert ran["names"][2:] == ["t"]
-    assert ran["begun"] == [(2, "4"), (1, None)]
+    assert ran["begun"] == [(2, "4", forked.FORKS), (1, None, False)]
     said = capsys.readouterr().out
     assert "[book] 3 of 3: t, 2 s" in said
     assert "1 of 3: " in said
     assert execute.missing(paths, cache) == []
-    assert not ran["pool"].cancelled
 
 
 def test_the_first_that_fails_ends_the_run_with_its_traceback(ran, tmp_path, capsys):
@@ -159,10 +161,21 @@ def test_the_first_that_fails_ends_the_run_with_its_traceback(ran, tmp_path, cap
     assert (reports / "a.err.log").read_text() == "Traceback: no"
     assert "t" not in ran["names"]
     assert paths[0] in execute.missing(paths, cache)
-    assert ran["pool"].cancelled, "what waits is not run"
-    assert {jobs for jobs, _ in ran["begun"]} == {1}, "one at a time where nothing is said"
+    assert ran["names"] == ["a", "a"], "what waits is not run"
+    assert ran["ended"] == [1, 2], "and the one that runs is waited for"
+    assert {jobs for jobs, _, _ in ran["begun"]} == {1}, "one at a time where nothing is said"
     # Without a folder for reports the terminal has it.
     assert execute.run_missing(paths, cache, 1) == 1
+
+
+def test_a_process_that_is_lost_is_named_with_its_chapter(ran, tmp_path, capsys):
+    path = chapter(tmp_path, "a")
+    ran["lost"].add("a")
+    assert execute.run_missing([path], tmp_path / "cache", 1) == 1
+    said = capsys.readouterr()
+    assert said.err.startswith(f"{path}: the process that ran it ended")
+    assert "1 of 1" not in said.out
+    assert execute.missing([path], tmp_path / "cache") == [path]
 
 
 def test_a_cache_must_be_named(capsys):

@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.executors.utils import single_nb_execution
 
+from booksite import forked
 from booksite.terminal import say
 from lnattn.storage import write_atomically
 from lnattn_book.claims.ledger import RECORD_PREFIX, as_record
@@ -93,7 +92,7 @@ def run_missing(
     timed = [path for path in wanted if _timed(path)]
     others = [path for path in wanted if path not in timed]
     counter = _Counter(len(wanted))
-    with cores_shared(jobs):
+    with cores_shared(jobs), forked.kernels():
         failed = _run_all(others, cache_folder, jobs, counter)
     failed = failed or _run_all(timed, cache_folder, 1, counter)
     if failed is None:
@@ -127,15 +126,15 @@ def _run_all(
     chapters: Sequence[Path], cache_folder: Path, jobs: int, counter: _Counter
 ) -> tuple[Path, str] | None:
     """Execute and keep chapters; the first one that fails, with its traceback."""
-    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        running = {pool.submit(execute, chapter): chapter for chapter in chapters}
-        for future in as_completed(running):
-            notebook, seconds, error = future.result()
-            counter.tell(running[future], seconds)
+    with closing(forked.in_processes(execute, chapters, jobs)) as ended:
+        for chapter, result in ended:
+            if result is None:
+                return chapter, f"{chapter}: the process that ran it ended before it did."
+            notebook, seconds, error = result
+            counter.tell(chapter, seconds)
             if error:
-                pool.shutdown(cancel_futures=True)
-                return running[future], error
-            keep(notebook, seconds, running[future], cache_folder)
+                return chapter, error
+            keep(notebook, seconds, chapter, cache_folder)
     return None
 
 

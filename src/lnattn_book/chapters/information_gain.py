@@ -6,6 +6,7 @@ that of the embedding alone and that of the layer's input (`lnattn_book.chapters
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -74,8 +75,12 @@ class Gain(NamedTuple):
     gain: Float[np.ndarray, "token"]
 
 
+@cache
 def gain_of_tokens(first: FirstLayer) -> Gain:
-    """How much each token tells about its successor, by the counts that come with the book."""
+    """How much each token tells about its successor, by the counts that come with the book.
+
+    Permuting millions of pairs takes seconds, so a model's gain is kept while the chapter runs.
+    """
     counts, _ = samples.token_counts(first)
     often = np.flatnonzero(counts.unigrams >= SELDOM)
     return Gain(often, information_gain(counts.bigrams)[often])
@@ -103,11 +108,6 @@ def who_knows_the_gain(first: FirstLayer, known: Frequency, gain: Gain) -> dict[
 def of_heads(knowing: dict[str, Correlation]) -> list[Correlation]:
     """The correlations of T^e, head by head, among those of `who_knows_the_gain`."""
     return [correlation for name, correlation in knowing.items() if name.startswith("T^e")]
-
-
-def distinct(*models: FirstLayer) -> list[FirstLayer]:
-    """Each model once, by its name."""
-    return list({first.name: first for first in models}.values())
 
 
 def best_shuffled_head(

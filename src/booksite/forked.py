@@ -166,11 +166,10 @@ class _Process:
 def _kernel(arguments: list[str], environment: dict[str, str], folder: str) -> None:
     """Be a kernel, in a fresh fork."""
     os.setsid()  # a Ctrl-C of the terminal is the build's, and a signal to the group the kernel's
-    signal.set_wakeup_fd(-1)  # what the loop that this was forked from has set
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, signal.SIG_DFL)
+    # What the loop has set that this was forked from.
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     asyncio.set_event_loop(None)
-    os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
     # It ends when its parent does; ipykernel reads that from the environment when it is imported.

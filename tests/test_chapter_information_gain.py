@@ -41,6 +41,15 @@ def test_spread_left_by_either_sigma(first, known):
         assert interval.low < interval.value < interval.high
 
 
+def test_the_gain_is_of_tokens_that_occur_a_hundred_times_and_is_computed_once(first, gain):
+    counts, _ = samples.token_counts(first)
+    assert (counts.unigrams == 100).any()
+    assert gain.tokens.tolist() == [
+        token for token, count in enumerate(counts.unigrams) if count > 99
+    ]
+    assert page.gain_of_tokens(first) is gain
+
+
 def test_correlations_with_the_gain_are_those_of_scipy(first, known, gain):
     found = page.who_knows_the_gain(first, known, gain)
     assert (known.counts[gain.tokens] >= page.SELDOM).all()

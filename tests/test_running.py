@@ -100,10 +100,11 @@ def test_a_chapter_by_itself_is_written_and_kept_unless_it_failed(
 
 @pytest.fixture
 def ran(monkeypatch, tmp_path):
-    """What is run in place of kernels: names of chapters in order; those in `failing` fail.
+    """What is run in place of kernels: names of chapters in order.
 
-    begun: for each series of chapters, how many at a time, the threads of each, and whether its
-    kernels are forks; ended: whether the rest of a series was called off.
+    Those in `failing` fail, and the processes of those in `lost` end without a result. begun: for
+    each series of chapters, how many at a time, the threads of each, and whether its kernels are
+    forks; ended: how many chapters had begun when a series ended.
     """
 
     def in_processes(work, items, jobs):
@@ -121,7 +122,8 @@ def ran(monkeypatch, tmp_path):
             return None
         return executed(path), 2.4, "Traceback: no" if path.stem in failing else ""
 
-    begun, ended, names, failing, lost = [], [], [], set(), set()
+    begun, ended, names = [], [], []
+    failing, lost = set(), set()
     monkeypatch.setattr(execute.forked, "in_processes", in_processes)
     monkeypatch.setattr(execute, "execute", run)
     monkeypatch.setattr(execute.os, "cpu_count", lambda: 8)

@@ -153,10 +153,7 @@ class _Process:
         """Its exit status; None while it runs."""
         return self._process.exitcode
 
-    def wait(self) -> int | None:
-        """Its exit status, once it has ended."""
-        self._process.join()
-        return self._process.exitcode
+    wait = poll  # which Jupyter calls until it gives a status, and then this
 
     def send_signal(self, signum: int) -> None:
         """Send it a signal."""

@@ -93,6 +93,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _find_tokenizer(name: str) -> Any:
     """The tokenizer of a file, a folder or a model; a line says where its class disagrees."""
+    from lnattn.models.checkpoints import open_checkpoint
+    from lnattn.models.files import read_tokenizer
     from lnattn.progress import say
     from lnattn.text.tokenizer_files import disagreement, load_tokenizer
 
@@ -102,10 +104,7 @@ def _find_tokenizer(name: str) -> Any:
     if path.is_dir():
         folder = path
         tokenizer = load_tokenizer(path)
-    else:  # with a model comes PyTorch: a second, and 150 MB, that a file does not need
-        from lnattn.models.checkpoints import open_checkpoint
-        from lnattn.models.files import read_tokenizer
-
+    else:
         checkpoint = open_checkpoint(name)
         folder = checkpoint.folder
         tokenizer = read_tokenizer(folder, checkpoint.family.config.get("vocab_size"))

@@ -2,8 +2,8 @@
 
 In NumPy, because torch's autograd takes longer over these few small arrays than the kernel over a
 fifth of a batch. Each function makes a part of the kernel's `Weights` and hands on how a gradient
-goes back through it, its *pullback*, whose lines are derivatives of the function's, last first. The
-oracle is `train.evaluate`.
+goes back through it, its *pullback*, whose lines are derivatives of the function's, last first
+(`Forward`). The oracle is `train.evaluate`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -18,8 +19,6 @@ from jaxtyping import Float, UInt8
 from lnattn.majority.kernel import Weights, batch_loss
 from lnattn.majority.model import DIRECTION, Variant, other_normals
 
-#: Gradients of a function's arrays, in their order, from those of its results.
-Pullback = Callable[..., tuple[np.ndarray, ...]]
 #: The matrix of the feed-forward layer that comes first, and what goes into it.
 FIRST = (
     "layer.linear1.weight",
@@ -29,6 +28,16 @@ FIRST = (
 )
 
 
+class Forward(NamedTuple):
+    """What a function gives: an array, or several, and the way back through it.
+
+    pullback: from the gradients of the results, in their order, those of the function's arrays.
+    """
+
+    result: Any
+    pullback: Callable[..., Any]
+
+
 def loss_and_gradients(
     parameters: Mapping[str, np.ndarray], arm: Variant, counts: UInt8[np.ndarray, "batch classes"]
 ) -> tuple[float, dict[str, np.ndarray]]:
@@ -36,39 +45,37 @@ def loss_and_gradients(
 
     parameters: as in `initial_parameters`, float32, by name as their gradients are.
     """
-    weights, pullback = kernel_weights(parameters, arm)
-    loss, _, gradients = batch_loss(weights, counts, gradients=True)
-    return loss, pullback(gradients)
+    weights = kernel_weights(parameters, arm)
+    loss, _, gradients = batch_loss(weights.result, counts, gradients=True)
+    return loss, weights.pullback(gradients)
 
 
 def accuracy_of(
     parameters: Mapping[str, np.ndarray], arm: Variant, counts: UInt8[np.ndarray, "batch classes"]
 ) -> float:
     """The share of right answers of `train.evaluate`."""
-    weights = kernel_weights(parameters, arm)[0]
+    weights = kernel_weights(parameters, arm).result
     return batch_loss(weights, counts, gradients=False)[1]
 
 
-def kernel_weights(
-    parameters: Mapping[str, np.ndarray], arm: Variant
-) -> tuple[Weights, Callable[[Weights], dict[str, np.ndarray]]]:
+def kernel_weights(parameters: Mapping[str, np.ndarray], arm: Variant) -> Forward:
     """What the kernel computes with, and how its gradients become those of the parameters."""
     E = parameters["embedding.weight"]
     W_in = parameters["layer.self_attn.in_proj_weight"]
     W_O = parameters["layer.self_attn.out_proj.weight"]
     added_to = E + parameters["layer.self_attn.out_proj.bias"]
-    P, pull_P = _projection(parameters.get(DIRECTION), arm, E.shape[1])
-    y, pull_y = _normalised(E, P, arm)
-    attention, values, pull_attention = _attention(y, W_in, W_O, arm)
-    mixing, pull_mixing = _mixing(attention, values, added_to)
-    W_1, pull_W_1 = _first_matrix(*(parameters[name] for name in FIRST))
+    P = _projection(parameters.get(DIRECTION), arm, E.shape[1])
+    y = _normalised(E, P.result, arm)
+    attention = _attention(y.result, W_in, W_O, arm)
+    mixing = _mixing(added_to, *attention.result)
+    W_1 = _first_matrix(*(parameters[name] for name in FIRST))
     W_2 = np.column_stack([parameters["layer.linear2.weight"], parameters["layer.linear2.bias"]])
 
     def pullback(gradients: Weights) -> dict[str, np.ndarray]:
-        d_first = pull_W_1(gradients.W_1)
-        d_attention, d_values, d_added_to = pull_mixing(gradients.mixing)
-        d_y, d_W_in, d_W_O = pull_attention(d_attention, d_values)
-        d_E, d_P = pull_y(d_y)
+        d_first = W_1.pullback(gradients.W_1)
+        d_added_to, *d_attention = mixing.pullback(gradients.mixing)
+        d_y, d_W_in, d_W_O = attention.pullback(*d_attention)
+        d_E, d_P = y.pullback(d_y)
         by_name = {
             "embedding.weight": gradients.embedding + d_added_to + d_E,
             "layer.self_attn.in_proj_weight": d_W_in,
@@ -79,19 +86,18 @@ def kernel_weights(
             **dict(zip(FIRST, d_first, strict=True)),
         }
         if DIRECTION in parameters:
-            (by_name[DIRECTION],) = pull_P(d_P)
+            (by_name[DIRECTION],) = P.pullback(d_P)
         return by_name
 
-    return Weights(embedding=E, mixing=mixing, W_1=W_1, W_2=W_2), pullback
+    weights = Weights(embedding=E, mixing=mixing.result, W_1=W_1.result, W_2=W_2)
+    return Forward(weights, pullback)
 
 
-def _projection(
-    direction: Float[np.ndarray, "d"] | None, arm: Variant, d: int
-) -> tuple[Float[np.ndarray, "d d"], Pullback]:
-    """P of `Variant.normalise`, which projects along fixed vectors, then along the direction."""
+def _projection(direction: Float[np.ndarray, "d"] | None, arm: Variant, d: int) -> Forward:
+    """P [d d] of `Variant.normalise`: it projects along fixed vectors, then along the direction."""
     fixed = _fixed_projection(arm, d)
     if direction is None:
-        return fixed, lambda _: ()
+        return Forward(fixed, lambda _: ())
     length = np.sqrt(direction @ direction)
     u = direction / length
     P = fixed - np.outer(fixed @ u, u)
@@ -100,7 +106,7 @@ def _projection(
         d_u = -(d_P.T @ fixed @ u + fixed @ d_P @ u)
         return ((d_u - u * (u @ d_u)) / length,)
 
-    return P, pullback
+    return Forward(P, pullback)
 
 
 @lru_cache
@@ -115,12 +121,12 @@ def _fixed_projection(arm: Variant, d: int) -> Float[np.ndarray, "d d"]:
 
 def _normalised(
     E: Float[np.ndarray, "classes d"], P: Float[np.ndarray, "d d"], arm: Variant
-) -> tuple[Float[np.ndarray, "classes d"], Pullback]:
-    """`Variant.normalise`: y = s p/‖q‖ with p = E P and q = p, or q = E − mean E; or y = p."""
+) -> Forward:
+    """`Variant.normalise`, [class d]: s p/‖q‖ with p = E P and q = p, or q = E − mean E; or p."""
     d = E.shape[1]
     p = E @ P
     if arm.norm == "none":
-        return p, lambda d_y: (d_y @ P.T, E.T @ d_y)
+        return Forward(p, lambda d_y: (d_y @ P.T, E.T @ d_y))
     by_sigma = arm.norm == "sigma"
     s = np.float32(1 / math.sqrt(d) if arm.norm == "inverse" else math.sqrt(d))
     q = E - E.mean(axis=1, keepdims=True) if by_sigma else p
@@ -135,7 +141,7 @@ def _normalised(
             return d_p @ P.T + d_q, E.T @ d_p
         return (d_p + d_q) @ P.T, E.T @ (d_p + d_q)
 
-    return y, pullback
+    return Forward(y, pullback)
 
 
 def _attention(
@@ -143,8 +149,8 @@ def _attention(
     W_in: Float[np.ndarray, "3*d d"],
     W_O: Float[np.ndarray, "d d"],
     arm: Variant,
-) -> tuple[Float[np.ndarray, "query key"], Float[np.ndarray, "key d"], Pullback]:
-    """Weights e^{S − max S} and values y W_Vᵀ W_Oᵀ, with S = t (y W_Qᵀ)(y W_Kᵀ)ᵀ."""
+) -> Forward:
+    """Weights e^{S − max S} [query key] with S = t (y W_Qᵀ)(y W_Kᵀ)ᵀ, and values y W_Vᵀ W_Oᵀ."""
     d = y.shape[1]
     W_Q, W_K, W_V = W_in.reshape(3, d, d)
     t = np.float32(0 if arm.uniform else d ** (-2.5 if arm.small == "scores" else -0.5))
@@ -165,15 +171,18 @@ def _attention(
         d_parts = np.concatenate([d_queries, d_keys, d_inner], axis=1)  # [class 3d]
         return d_parts @ W_in, d_parts.T @ y, d_W_O
 
-    return weights, values, pullback
+    return Forward((weights, values), pullback)
 
 
 def _mixing(
+    added_to: Float[np.ndarray, "query d"],
     weights: Float[np.ndarray, "query key"],
     values: Float[np.ndarray, "key d"],
-    added_to: Float[np.ndarray, "query d"],
-) -> tuple[Float[np.ndarray, "query key d+1"], Pullback]:
-    """w_ck [v_k + a_c; 1]; as the weights sum to 1, what attention is added to joins the values."""
+) -> Forward:
+    """w_ck [v_k + a_c; 1], [query key d+1].
+
+    As the weights sum to 1, what attention is added to joins the values.
+    """
     factors = weights[:, :, None]
     outputs = np.ones((*weights.shape, values.shape[1] + 1), np.float32)
     outputs[:, :, :-1] = values + added_to[:, None]
@@ -181,9 +190,9 @@ def _mixing(
     def pullback(d_mixing: np.ndarray) -> tuple[np.ndarray, ...]:
         d_weights = np.einsum("qkd,qkd->qk", d_mixing, outputs)
         d_outputs = (d_mixing * factors)[:, :, :-1]
-        return d_weights, d_outputs.sum(axis=0), d_outputs.sum(axis=1)
+        return d_outputs.sum(axis=1), d_weights, d_outputs.sum(axis=0)
 
-    return outputs * factors, pullback
+    return Forward(outputs * factors, pullback)
 
 
 def _first_matrix(
@@ -191,8 +200,8 @@ def _first_matrix(
     b: Float[np.ndarray, "d"],
     gain: Float[np.ndarray, "d"],
     bias: Float[np.ndarray, "d"],
-) -> tuple[Float[np.ndarray, "d d+1"], Pullback]:
-    """LayerNorm's gain and bias in the matrix after it, whose rows are centred as its input is."""
+) -> Forward:
+    """LayerNorm's gain and bias in the matrix after it [d d+1], whose rows are centred as x is."""
     scaled = W * gain
     centred = scaled - scaled.mean(axis=1, keepdims=True)
 
@@ -202,4 +211,4 @@ def _first_matrix(
         d_W = d_scaled * gain + np.outer(d_b, bias)
         return d_W, d_b, (d_scaled * W).sum(axis=0), d_b @ W
 
-    return np.column_stack([centred, W @ bias + b]), pullback
+    return Forward(np.column_stack([centred, W @ bias + b]), pullback)

@@ -14,7 +14,7 @@ pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e
 from small_site import build
 
 from booksite import guards
-from lnattn_book.guards import MIME, Guard
+from lnattn_book.page.guards import MIME, Guard
 
 PAGE = """# A page
 

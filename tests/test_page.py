@@ -12,7 +12,7 @@ import torch
 from lnattn.errors import ResultError
 
 page = pytest.importorskip("lnattn_book.page", reason="MyST-NB is absent: pip install .[book]")
-guards = pytest.importorskip("lnattn_book.guards")
+guards = pytest.importorskip("lnattn_book.page.guards")
 
 # --- page -------------------------------------------------------------------------------------
 

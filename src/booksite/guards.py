@@ -1,6 +1,6 @@
 """What the guards of a page found: a warning where one does not hold, a mark at each sentence.
 
-`page.holds` leaves what it found in the executed notebook (`lnattn_book.guards`). The words it
+`page.holds` leaves what it found in the executed notebook (`lnattn_book.page.guards`). The words it
 checks are looked for in the page's own text. Behind them stands a small mark that opens the
 assertion: what was asked, as it stands in the code, and what was found. It is a button with a
 popover, so it works without JavaScript; a `details` would end the paragraph. It does not make its
@@ -26,7 +26,7 @@ from sphinx.util import logging
 from booksite import open_code
 from booksite.downloads import executed
 from lnattn.storage import read_json
-from lnattn_book.guards import Guard, read
+from lnattn_book.page.guards import Guard, read
 
 #: Where the counts of a page are kept in Sphinx's metadata: guards, and marks among them.
 COUNTS = "lnattn_guards"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lnattn.models.choice import Choice
-from lnattn_book import guards
+from lnattn_book.page import guards
 
 #: The folder of all that is built, in the repository or where `--path-output` says.
 BUILD = "_build"

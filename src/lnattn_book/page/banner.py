@@ -1,9 +1,8 @@
-"""What every chapter does first and last: name its model, and ask what its sentences say."""
+"""What every chapter does first: choose its model, set the style of figures, name the model."""
 
 from __future__ import annotations
 
 import html
-import inspect
 import os
 import platform
 from collections.abc import Mapping
@@ -15,19 +14,6 @@ from IPython.display import display
 
 from lnattn.models.choice import Choice, default_model
 from lnattn.storage import package_versions
-from lnattn_book import drawings, guards
-from lnattn_book.chosen import with_six_terms
-from lnattn_book.guards import asking
-from lnattn_book.style import use_style
-
-__all__ = [
-    "Banner",
-    "asking",
-    "choose",
-    "describe",
-    "holds",
-    "start",
-]
 
 _SHOWN_VERSIONS = ("lnattn", "torch", "transformers", "numpy", "numba")
 
@@ -59,6 +45,8 @@ def choose(name: str | None = None) -> Choice:
     be had, else book-gpt2 (`lnattn.default_model`). papermill's `-p MODEL` sets it. A model without
     six terms goes to chapter 12 (`with_six_terms`).
     """
+    from lnattn_book.chosen import with_six_terms  # loads PyTorch, as the chapter does anyway
+
     choice = Choice(name, "named in this page's first cell") if name else default_model()
     return with_six_terms(choice)
 
@@ -70,6 +58,9 @@ def start(model: Any = None, *, why: str | None = None) -> None:
     chapter that needs no trained model. `why` says why this model was taken; without it, the
     provenance's own reason is shown, else whether LNATTN_MODEL chose it.
     """
+    from lnattn_book import drawings  # load Matplotlib, as the chapter does anyway
+    from lnattn_book.style import use_style
+
     use_style()
     drawings.install_formatter()
     display(describe(model, why=why))
@@ -94,18 +85,6 @@ def describe(model: Any = None, *, why: str | None = None) -> Banner:
         versions={"Python": platform.python_version(), **package_versions(*_SHOWN_VERSIONS)},
         date=_date(),
     )
-
-
-def holds(sentence: str, condition: Any) -> None:
-    """Ask of the numbers what a sentence of the page says, in a hidden cell beside it.
-
-    sentence: the words of the page, as they stand there. condition: one truth value; None where
-    the reader's model has nothing to ask; or a function without arguments that gives either, in
-    which an error stays. Never raises: where the sentence does not hold, one line says so, with
-    what was found and what was asked, and the run goes on. A build of the book makes a warning of
-    it (see `lnattn_book.guards`).
-    """
-    guards.ask(sentence, condition, inspect.currentframe()).show()
 
 
 def _date() -> str:

@@ -87,6 +87,18 @@ class Shown:
         return data
 
 
+def holds(sentence: str, condition: Any) -> None:
+    """Ask of the numbers what a sentence of the page says, in a hidden cell beside it.
+
+    sentence: the words of the page, as they stand there. condition: one truth value; None where
+    the reader's model has nothing to ask; or a function without arguments that gives either, in
+    which an error stays. Never raises: where the sentence does not hold, one line says so, with
+    what was found and what was asked, and the run goes on. A build of the book makes a warning of
+    it (see `booksite.guards`).
+    """
+    ask(sentence, condition, inspect.currentframe()).show()
+
+
 def ask(sentence: str, condition: Any, frame: FrameType | None = None) -> Guard:
     """The guard of a sentence; raises nothing, whatever the condition does.
 

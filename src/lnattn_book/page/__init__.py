@@ -1,0 +1,9 @@
+"""What a notebook calls: it names its model first, and asks last whether its sentences hold.
+
+Nothing here loads PyTorch or Matplotlib: a build reads what a page recorded without them.
+"""
+
+from lnattn_book.page.banner import Banner, choose, describe, start
+from lnattn_book.page.guards import asking, holds
+
+__all__ = ["Banner", "asking", "choose", "describe", "holds", "start"]

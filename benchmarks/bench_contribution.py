@@ -14,7 +14,6 @@ from common import GPT2_SMALL, growth, peak_memory, random_first_layer, ratio, t
 from lnattn import FirstLayer, fold
 from lnattn.attention.terms import TERMS
 from lnattn.contribution import kl
-from lnattn.contribution.additive import SixTermShares
 from lnattn.contribution.kl import SixTermKL
 from lnattn.contribution.study import contributions
 from lnattn.errors import ResultError
@@ -22,7 +21,6 @@ from lnattn.errors import ResultError
 PAPERS = "papers' algorithm"
 OURS = "lnattn"
 PRODUCTS = "matrix products only"
-SHARES = "lnattn, shares that add up"
 
 
 class PapersAlgorithm:
@@ -126,8 +124,6 @@ def run(quick: bool = False) -> dict[str, Any]:
     folded = fold(model.attention)
     floor = SixTermKL(folded, model.embeddings)
     both[PRODUCTS] = lambda: products_only(floor, documents)
-    shares = SixTermShares(folded, model.embeddings)
-    both[SHARES] = lambda: [shares(ids) for ids in documents]
     both["lnattn, with statistics"] = lambda: contributions(folded, model.embeddings, study)
     # The papers' way by itself: it leaves torch's threads spinning for a fifth of a second, on the
     # core of whoever comes next. Ours and its floor take turns, many times, as in a study.
@@ -154,8 +150,7 @@ def run(quick: bool = False) -> dict[str, Any]:
             "KL of removing each of six terms, at every query and head of one document. The papers'"
             " algorithm multiplies W_QK out for every head, then loops over heads and queries with"
             " torch's softmax and kl_div; timed whole, on the same document. 'With statistics' is"
-            " the whole study: means, standard errors and quantiles, and what is set up. 'Shares"
-            " that add up' are each term's part in the divergence of attention from even attention."
+            " the whole study: means, standard errors and quantiles, and what is set up."
         ),
         "workload": {
             "V": vocab,
@@ -169,7 +164,6 @@ def run(quick: bool = False) -> dict[str, Any]:
         "ratios": [
             ratio(timings[PAPERS], timings[OURS], floor=None if quick else 20.0),
             ratio(timings[PRODUCTS], timings[OURS], floor=None if quick else 1 / 2),
-            ratio(timings[PRODUCTS], timings[SHARES], floor=None if quick else 1 / 2),
         ],
         "growth": [
             growth(

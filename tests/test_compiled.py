@@ -78,7 +78,7 @@ def test_selectability_in_processes_that_begin_anew(tmp_path):
 _UNCACHED = """
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
-import lnattn.affinity.topk, lnattn.contribution.additive, lnattn.selectability.decide
+import lnattn.affinity.topk, lnattn.contribution.kl, lnattn.selectability.decide
 from lnattn.affinity.auroc_kernel import aurocs_of_rows
 
 def auroc(positive):

@@ -1,4 +1,4 @@
-"""e^x for compiled loops that take many numbers at a time, in single and in double precision.
+"""e^x for compiled loops that take many numbers at a time, in single precision.
 
 The library's e^x cannot be compiled into the loop around it, which then takes one at a time. Here
 x = k ln 2 + r with a whole k and `|r| ≤ ln 2 / 2`. The bits of 2^k are written down, and what
@@ -19,9 +19,6 @@ from lnattn.compiled import compiled
 
 _LN_2 = np.float32(math.log(2))
 _PER_LN_2 = np.float32(1 / math.log(2))
-#: ln 2 in two parts, the first of so few digits that k times it is exact.
-_LN_2_HIGH = 0.693147180369123816490
-_LN_2_LOW = 1.90821492927058770002e-10
 _ONE = np.float32(1)
 #: The bits of √½, in float32.
 _BITS_OF_ROOT = np.float32(math.sqrt(0.5)).view(np.int32)
@@ -37,34 +34,6 @@ def exponential(x):
     k = np.floor(x * _PER_LN_2 + np.float32(0.5))
     r = x - k * _LN_2
     return _power_of_two(k) * (_ONE + r + _tail(r))
-
-
-@compiled(error_model="numpy")
-@no_type_check
-def exponential_double(x):
-    """e^x of a float64 below 709, to a few units in its last digit; 10^−307 for all below −708."""
-    x = max(x, -708.0)
-    k = np.floor(x * (1 / math.log(2)) + 0.5)
-    r = (x - k * _LN_2_HIGH) - k * _LN_2_LOW
-    series = 1.0
-    for i in range(13, 0, -1):  # 1 + r (1 + r/2 (1 + r/3 (… )))
-        series = 1.0 + r * (1 / i) * series
-    return np.int64((np.int64(k) + 1023) << 52).view(np.float64) * series
-
-
-@compiled(error_model="numpy")
-@no_type_check
-def exponential_excess(x):
-    """e^x − 1 − x of a float32 below 88, which is ≥ 0, with the digits of a tiny one.
-
-    = 2^k (e^r − 1 − r) + (2^k − 1)(1 + r) − k ln 2, where nothing cancels for k = 0; below −87,
-    e^x no longer matters, and −x does.
-    """
-    bounded = max(x, np.float32(-87))
-    k = np.floor(bounded * _PER_LN_2 + np.float32(0.5))
-    r = bounded - k * _LN_2
-    power = _power_of_two(k)
-    return power * _tail(r) + ((power - _ONE) * (_ONE + r) - k * _LN_2) + (bounded - x)
 
 
 @compiled(error_model="numpy")

@@ -11,6 +11,7 @@ Scores are made a block of queries at a time, each head on a thread of its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import no_type_check
@@ -26,7 +27,6 @@ from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import TERMS, input_rows
 from lnattn.compiled import compiled
 from lnattn.errors import ShapeError
-from lnattn.exponential import exponential, exponential_excess
 from lnattn.inputs import real_number, require
 from lnattn.products import multiply, one_thread_a_call
 from lnattn.weights import Embeddings, check_width
@@ -37,6 +37,11 @@ _BLOCK = 64
 PRODUCTS = ((0, 0), (0, 1), (1, 0), (1, 1))
 #: Beyond this −u, e^{−u} is taken with its largest value divided out.
 _LARGE = np.float32(30)
+_LN_2 = np.float32(math.log(2))
+_PER_LN_2 = np.float32(1 / math.log(2))
+_ONE = np.float32(1)
+#: The last term of the series of e^r, 1/8!.
+_LAST = np.float32(1 / math.factorial(8))
 
 
 class SixTermBlocks:
@@ -185,7 +190,7 @@ def _softmax(scores, first):
     total = np.zeros_like(largest)
     for j in range(keys):
         for q in range(queries):
-            p[j, q] = exponential(scores[j, q] - largest[q])
+            p[j, q] = _exponential(scores[j, q] - largest[q])
         p[j, : max(0, j - first)] = 0
         total += p[j]
     log_total = np.log(total)
@@ -212,5 +217,53 @@ def _moments(term, p):
         for q in range(queries):
             fall = mean[q] - term[j, q]
             largest[q] = max(largest[q], fall if p[j, q] > 0 else zero)
-            excess[q] += p[j, q] * exponential_excess(min(fall, _LARGE))
+            excess[q] += p[j, q] * _exponential_excess(min(fall, _LARGE))
     return mean, excess, largest
+
+
+# The library's e^x cannot be compiled into the loop around it, which then takes one number at a
+# time. Here x = k ln 2 + r with a whole k and |r| ≤ ln 2 / 2: the bits of 2^k are written down, and
+# what depends on r is a short series.
+
+
+@compiled(error_model="numpy")
+@no_type_check
+def _exponential(x):
+    """e^x of a float32 below 88, to a few units in its last digit; 10^−38 for all below −87."""
+    x = max(x, np.float32(-87))
+    k = np.floor(x * _PER_LN_2 + np.float32(0.5))
+    r = x - k * _LN_2
+    return _power_of_two(k) * (_ONE + r + _tail(r))
+
+
+@compiled(error_model="numpy")
+@no_type_check
+def _exponential_excess(x):
+    """e^x − 1 − x of a float32 below 88, which is ≥ 0, with the digits of a tiny one.
+
+    = 2^k (e^r − 1 − r) + (2^k − 1)(1 + r) − k ln 2, where nothing cancels for k = 0; below −87,
+    e^x no longer matters, and −x does.
+    """
+    bounded = max(x, np.float32(-87))
+    k = np.floor(bounded * _PER_LN_2 + np.float32(0.5))
+    r = bounded - k * _LN_2
+    power = _power_of_two(k)
+    return power * _tail(r) + ((power - _ONE) * (_ONE + r) - k * _LN_2) + (bounded - x)
+
+
+@compiled(error_model="numpy")
+@no_type_check
+def _tail(r):
+    """e^r − 1 − r = r²/2! + … + r^8/8!, for small r."""
+    term = series = _LAST
+    for i in range(8, 2, -1):
+        term *= np.float32(i)
+        series = term + series * r
+    return series * r * r
+
+
+@compiled(error_model="numpy")
+@no_type_check
+def _power_of_two(k):
+    """2^k for a whole number k in float32, −126 … 127."""
+    return np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)

@@ -100,7 +100,7 @@ def heads_on_text(evidence: Evidence) -> HeadsOnText:
         added = additive_kl(terms)
         attention = terms.attention().double()
         start = 1 if terms.folded.causal else 0
-        first_seen, after_last = visible_keys(len(ids), terms.folded.causal, terms.folded.window)
+        seen = visible_keys(len(ids), terms.folded.causal, terms.folded.window).numpy()
         of_text = {
             "shares": added.shares[..., start:].sum(-1).numpy(),
             "divergence": added.divergence[:, start:].sum(-1).numpy(),
@@ -110,8 +110,7 @@ def heads_on_text(evidence: Evidence) -> HeadsOnText:
             sums[name] = sums.get(name, 0.0) + value
         queries += len(ids) - start
         near = _nearest(len(ids), terms.folded.causal)
-        seen = after_last - first_seen
-        even += float((np.minimum(near.sum(axis=1), seen) / seen)[start:].sum())
+        even += float(((near & seen).sum(axis=1) / seen.sum(axis=1))[start:].sum())
     if not queries:
         raise CorpusError("no text has a query with two keys, so no head has a choice.")
     divergence = sums["divergence"]

@@ -73,8 +73,11 @@ def test_the_angle_falls_from_start_to_end_in_each_run():
     turning = curves("rms", [[0.1] * 4] * 2, angle=[[60, 70, 20, 10], [50, 50, 50, 55]])
     sweep = Experiment((turning,), {})
     assert chapter.falls_of_the_angle(sweep, "rms").tolist() == [50, -5]
-    shares = chapter.share_that_turn(sweep, ["rms"], scales=[1.0], degrees=45.0)
-    assert shares.loc["rms", 1.0] == 0.5
+    turns = chapter.turns(sweep, ["rms"], scales=[1.0], degrees=45.0)
+    of_rms = turns.loc[("rms", 1.0)]
+    assert of_rms[["turn", "runs"]].tolist() == [1, 2]
+    assert not of_rms["projects"]
+    assert of_rms["spread"] == turning.spread[:, 0].mean()
 
 
 def test_a_run_made_now_is_compared_at_the_epochs_that_both_have():

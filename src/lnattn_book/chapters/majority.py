@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,8 @@ __all__ = [
     "ratios",
     "runs_above",
     "share_of_ones",
-    "share_that_turn",
     "tuned_ratio",
+    "turns",
     "width_ratios",
 ]
 
@@ -96,18 +97,23 @@ def falls_of_the_angle(
     return np.concatenate([curves.angle[:, 0] - curves.angle[:, -1] for curves in chosen])
 
 
-def share_that_turn(
+def turns(
     sweep: Experiment, arms: Iterable[str], scales: Iterable[float], degrees: float
 ) -> pd.DataFrame:
-    """The share of an arm's runs whose queries turn by more than `degrees`, by initial scale."""
-    shares = {
-        scale: {
-            arm: (falls_of_the_angle(sweep, arm, initial_scale=scale) > degrees).mean()
-            for arm in arms
-        }
-        for scale in scales
-    }
-    return pd.DataFrame(shares).rename_axis(columns="initial scale")
+    """How many of an arm's runs turn their queries by more than `degrees`: a row an arm and scale.
+
+    spread: standard deviation of a query's scores before training, the mean over runs.
+    """
+    rows = {}
+    for arm, scale in product(arms, scales):
+        runs = [one for one in sweep.curves if one.arm == arm and one.plan.initial_scale == scale]
+        spread = np.mean([one.spread[:, 0].mean() for one in runs])
+        falls = falls_of_the_angle(sweep, arm, initial_scale=scale)
+        turn = int((falls > degrees).sum())
+        rows[arm, scale] = (has_projection(arm), spread, turn, len(falls))
+    index = pd.MultiIndex.from_tuples(rows, names=["arm", "initial scale"])
+    columns = ["projects", "spread", "turn", "runs"]
+    return pd.DataFrame(list(rows.values()), index=index, columns=columns)
 
 
 def difference_from_frozen(frozen: Curves, live: Mapping[str, np.ndarray], seed: int = 0) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from lnattn.storage import write_result
 from lnattn_book.chapters import unread as chapter
@@ -64,3 +65,29 @@ def test_one_number_for_sigma(tmp_path):
     write_result(tmp_path / "made", "sigma", arrays, {"first": 0.5, "sigma": 0.2})
     row = chapter.one_number_for_sigma(tmp_path, ["made"]).loc["made"]
     assert row.tolist() == pytest.approx([2.5, 0.9, 0.02])
+
+
+def norm_and_reader(d: int = 6, m: int = 3) -> tuple[torch.nn.LayerNorm, torch.nn.Linear]:
+    torch.manual_seed(0)
+    norm, reader = torch.nn.LayerNorm(d).double(), torch.nn.Linear(m, d).double()
+    torch.nn.init.uniform_(norm.weight, 0.5, 2)
+    torch.nn.init.normal_(norm.bias)
+    reader.bias = torch.nn.Parameter(torch.randn(m).double())  # its matrix is [d m], as in GPT-2
+    return norm, reader
+
+
+def test_a_reader_behind_a_norm_that_centres_is_blind_along_the_inverse_gain():
+    norm, reader = norm_and_reader()
+    moved = chapter.moved_by(torch.outer(1 / norm.weight, torch.randn(3).double()), norm, reader)
+    assert moved["LayerNorm"] < 1e-10
+    assert moved["RMSNorm"] > 0.1
+
+
+def test_along_the_gain_itself_it_is_not():
+    norm, reader = norm_and_reader()
+    moved = chapter.moved_by(torch.outer(norm.weight, torch.ones(3).double()), norm, reader)
+    assert min(moved.values()) > 0.1
+
+
+def test_one_direction_of_its_inputs_does_not_vary():
+    assert chapter.unread_inputs(norm_and_reader()[0]) == 1

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 from jaxtyping import Float
+from torch.nn.functional import layer_norm, rms_norm
 
 from lnattn.storage import read_result
 
@@ -17,8 +19,10 @@ __all__ = [
     "by_model",
     "end_of_training",
     "geometric_mean",
+    "moved_by",
     "one_number_for_sigma",
     "spill_of_steps",
+    "unread_inputs",
     "written",
 ]
 
@@ -31,6 +35,38 @@ def written(results: Path, model: str) -> pd.DataFrame:
 def geometric_mean(values: Float[np.ndarray, "..."], axis: int | None = None) -> Any:
     """The geometric mean over an axis, or over all values."""
     return np.exp(np.log(np.asarray(values, dtype=np.float64)).mean(axis=axis))
+
+
+@torch.no_grad()
+def moved_by(
+    added: Float[torch.Tensor, "d m"], norm: torch.nn.LayerNorm, reader: torch.nn.Module
+) -> dict[str, float]:
+    """By how much at most what `reader` reads moves, when `added` is added to its matrix.
+
+    What that makes of the norm's bias is taken off the reader's. Of 64 random inputs; behind a norm
+    that centres, and behind one that only divides, both with gain and bias of `norm`.
+    """
+    moved = {}
+    for name, normed in _normed(len(norm.weight)).items():
+        stream = normed * norm.weight + norm.bias
+        before = stream @ reader.weight + reader.bias
+        after = stream @ (reader.weight + added) + (reader.bias - norm.bias @ added)
+        moved[name] = float((after - before).abs().max())
+    return moved
+
+
+def unread_inputs(norm: torch.nn.LayerNorm) -> int:
+    """In how many directions what a reader behind a norm that centres gets does not vary."""
+    width = len(norm.weight)
+    inputs = _normed(width, rows=2 * width)["LayerNorm"] * norm.weight.detach()
+    return width - int(torch.linalg.matrix_rank(inputs))
+
+
+def _normed(width: int, rows: int = 64) -> dict[str, Float[torch.Tensor, "row d"]]:
+    """Random inputs, normed without gain and bias, by the name of the norm."""
+    draw = torch.Generator().manual_seed(0)
+    stream = torch.randn(rows, width, generator=draw, dtype=torch.float64)
+    return {"LayerNorm": layer_norm(stream, (width,)), "RMSNorm": rms_norm(stream, (width,))}
 
 
 def by_model(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

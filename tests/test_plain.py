@@ -137,7 +137,6 @@ def test_six_terms_add_up_and_are_the_packages(size):
     for name in TERMS:
         s, t, scale = sum(terms.values()) / shrink, terms[name] / shrink, folded.scale
         definition = plain.kl_of_removal(s, t, scale, folded.causal)
-        close(plain.kl_in_closed_form(s, t, scale, folded.causal), definition, 1e-8)
         assert (definition > -1e-12).all()
         if folded.causal:
             close(definition[:, 0], 0)  # one key: nowhere to move
@@ -149,7 +148,6 @@ def test_divergence_of_a_known_change():
     t[0, 1, 0] = 2 * np.log(3.0)
     expected = 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75)
     close(plain.kl_of_removal(s, t, scale=2.0), [[0, expected]])
-    close(plain.kl_in_closed_form(s, t, scale=2.0), [[0, expected]])
 
 
 @settings(max_examples=40, deadline=None)

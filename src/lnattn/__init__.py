@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lnattn.attention.terms import six_terms as six_terms
     from lnattn.contribution.study import contributions as contributions
     from lnattn.errors import LnattnError as LnattnError
+    from lnattn.guarantees import guarantee as guarantee
     from lnattn.models.alone import context_free as context_free
     from lnattn.models.checkpoints import load_attention_layers as load_attention_layers
     from lnattn.models.checkpoints import load_first_layer as load_first_layer
@@ -49,6 +50,7 @@ _HOMES = {
     "lnattn.affinity": ("token_vectors",),
     "lnattn.contribution.study": ("contributions",),
     "lnattn.errors": ("LnattnError",),
+    "lnattn.guarantees": ("guarantee",),
     "lnattn.position.bias": ("position_bias",),
     "lnattn.reporting.report": ("report",),
     "lnattn.rotary.fold": ("fold_relative",),

@@ -243,17 +243,6 @@ def kl_of_removal(
     return (alpha * np.log(ratio)).sum(axis=-1)
 
 
-# with t = T/scale:  KL = E_α[t] + log E_α[exp(−t)] = log E_α[exp(E_α[t] − t)]
-def kl_in_closed_form(
-    s: Array, term: Array, scale: float, causal: bool = True
-) -> Array:  # [H n n], [H n n] -> [H n]
-    """The same number from the attention with all terms, without a second softmax."""
-    alpha = attend(s, scale, causal)
-    t = term / scale
-    away = (alpha * t).sum(axis=-1, keepdims=True) - t  # [H n n]
-    return np.log((alpha * np.exp(np.where(alpha > 0, away, 0))).sum(axis=-1))
-
-
 # Points t and weights of ∫₀¹ f(t) dt: 16 of Gauss and Legendre in 0 … 2⁻¹⁰, 2⁻¹⁰ … 2⁻⁹, …, ½ … 1
 def path() -> tuple[Array, Array]:
     """A quadrature for what changes fast near 0: good to 1e-10 for scores 1,000 nats apart."""
@@ -389,3 +378,18 @@ def selectability(keys: Array, strict: bool = True) -> tuple[Array, list[Array]]
             weights[~same] = combination(points[i], points[~same])
         proofs.append(back @ v if verdicts[i] else weights)
     return verdicts, proofs
+
+
+# ==== 9. For every text ==========================================================================
+
+
+# least α = 1/(1 + Σ_k exp(max_w s_kw − s_jv)) over the places k ≠ j; the greatest has min_w
+def guarantee(s: Array, query: int, i: int, key: int, j: int) -> Array:  # [n V] -> [2]
+    """The least and greatest attention of a query at i to a key at j, over all texts of n tokens.
+
+    s[k, w] is what the query scores token w at place k, over the scale; it sees all n places.
+    """
+    ends = np.stack([s.max(axis=1), s.min(axis=1)])  # [2 n]
+    ends[:, i] = s[i, query]
+    others = np.delete(ends, j, axis=1)
+    return 1 / (1 + np.exp(others - s[j, key]).sum(axis=1))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from pathlib import Path
 
 import pytest
 from naming import naming
@@ -15,7 +14,6 @@ from bs4 import BeautifulSoup
 from small_site import build
 from sphinx.pycode import ModuleAnalyzer
 
-from booksite.docstrings import FOLDER
 from booksite.pages import listed_pages
 from booksite.reference import Summary, modules_below, modules_in
 from lnattn_book.places import repository
@@ -138,16 +136,6 @@ def is_run(module):
     return module in sys.modules
 
 
-def test_where_the_package_is_the_same_its_pages_are_too_and_it_is_not_run(package, tmp_path):
-    site, _, _ = built(tmp_path)
-    assert is_run("boxes.shapes")
-    pages = {name: (site / name).read_text("utf-8") for name in ("top.html", "below.html")}
-    site, warnings, _ = built(tmp_path, numfig=True)  # a setting with which all is read again
-    assert not warnings
-    assert not is_run("boxes.shapes")
-    assert {name: (site / name).read_text("utf-8") for name in pages} == pages
-
-
 @pytest.mark.parametrize(
     ("file", "before", "after", "shown"),
     [
@@ -174,35 +162,6 @@ def test_a_page_is_never_older_than_the_package(package, tmp_path, file, before,
     anew = tmp_path / "anew"
     anew.mkdir()
     assert soup(built(anew)[0], "top.html").get_text() == new
-
-
-def test_settings_of_autodoc_and_what_is_installed_count(package, tmp_path, monkeypatch):
-    site, _, _ = built(tmp_path)
-    assert "Square(length)" in soup(site, "top.html").get_text()
-    site, _, _ = built(tmp_path, autodoc_class_signature="separated")
-    assert "Square(length)" not in soup(site, "top.html").get_text()
-    (tmp_path / "installed" / "another-1.0.dist-info").mkdir(parents=True)
-    monkeypatch.setattr("sysconfig.get_path", lambda _name: str(tmp_path / "installed"))
-    built(tmp_path, autodoc_class_signature="separated")
-    assert is_run("boxes.shapes")
-    built(tmp_path, autodoc_class_signature="separated")
-    assert not is_run("boxes.shapes")
-
-
-@pytest.mark.parametrize("kept", ["", "{", "[]"])
-def test_lines_that_cannot_be_read_are_written_again(package, tmp_path, kept):
-    _, _, app = built(tmp_path)
-    for file in Path(app.doctreedir, FOLDER).iterdir():
-        file.write_text(kept)
-    site, warnings, _ = built(tmp_path, numfig=True)
-    assert not warnings
-    assert soup(site, "top.html").find(id="boxes.shapes.Square.area")
-
-
-def test_what_was_written_with_a_warning_warns_again(package, tmp_path):
-    (package / "colours.py").write_text("raise RuntimeError('no colours')\n")
-    assert "no colours" in built(tmp_path)[1]
-    assert "no colours" in built(tmp_path, numfig=True)[1]
 
 
 def test_every_package_has_a_page_in_the_contents():

@@ -5,8 +5,13 @@ The kernels are left out, but for one.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import multiprocessing
 import os
+import signal
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,8 +20,9 @@ import yaml
 
 pytest.importorskip("myst_nb", reason="MyST-NB is not installed; pip install -e '.[book]'")
 import nbformat
+from apart import doubled, ended, marked, meeting
 
-from booksite import execute, forked
+from booksite import execute
 from lnattn_book.claims.verdicts import Record
 from lnattn_book.places import repository
 
@@ -103,13 +109,12 @@ def ran(monkeypatch, tmp_path):
     """What is run in place of kernels: names of chapters in order.
 
     Those in `failing` fail, and the processes of those in `lost` end without a result. begun: for
-    each series of chapters, how many at a time, the threads of each, and whether its kernels are
-    forks; ended: how many chapters had begun when a series ended.
+    each series of chapters, how many at a time, and the threads of each; ended: how many chapters
+    had begun when a series ended.
     """
 
     def in_processes(work, items, jobs):
-        forks = forked.KernelProvisionerFactory.instance().default_provisioner_name == "forked"
-        begun.append((jobs, os.environ.get("OMP_NUM_THREADS"), forks))
+        begun.append((jobs, os.environ.get("OMP_NUM_THREADS")))
         try:
             for item in items:
                 yield item, work(item)
@@ -124,7 +129,7 @@ def ran(monkeypatch, tmp_path):
 
     begun, ended, names = [], [], []
     failing, lost = set(), set()
-    monkeypatch.setattr(execute.forked, "in_processes", in_processes)
+    monkeypatch.setattr(execute, "in_processes", in_processes)
     monkeypatch.setattr(execute, "execute", run)
     monkeypatch.setattr(execute.os, "cpu_count", lambda: 8)
     for name in execute.THREADS:
@@ -143,7 +148,7 @@ def test_chapters_share_the_cores_and_one_that_measures_times_comes_last_and_alo
     assert execute.main(asked) == 0
     assert sorted(ran["names"][:2]) == ["a", "b"], "c was run before"
     assert ran["names"][2:] == ["t"]
-    assert ran["begun"] == [(2, "4", forked.FORKS), (1, None, False)]
+    assert ran["begun"] == [(2, "4"), (1, None)]
     said = capsys.readouterr().out
     assert "[book] 3 of 3: t, 2 s" in said
     assert "1 of 3: " in said
@@ -165,7 +170,7 @@ def test_the_first_that_fails_ends_the_run_with_its_traceback(ran, tmp_path, cap
     assert paths[0] in execute.missing(paths, cache)
     assert ran["names"] == ["a", "a"], "what waits is not run"
     assert ran["ended"] == [1, 2], "and the one that runs is waited for"
-    assert {jobs for jobs, _, _ in ran["begun"]} == {1}, "one at a time where nothing is said"
+    assert {jobs for jobs, _ in ran["begun"]} == {1}, "one at a time where nothing is said"
     # Without a folder for reports the terminal has it.
     assert execute.run_missing(paths, cache, 1) == 1
 
@@ -200,3 +205,74 @@ def test_libraries_get_their_part_of_the_cores_and_what_a_user_set_stays(
         assert os.environ["MKL_NUM_THREADS"] == "7"
     assert "OMP_NUM_THREADS" not in os.environ
     assert os.environ["MKL_NUM_THREADS"] == "7"
+
+
+# ---- Processes -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["fork", "spawn"] if sys.platform == "linux" else ["spawn"])
+def context(request, monkeypatch):
+    """Processes as on Linux, and as elsewhere."""
+    monkeypatch.setattr(execute, "_CONTEXT", multiprocessing.get_context(request.param))
+
+
+def test_every_item_has_a_process_of_its_own_and_its_result(context):
+    found = {}
+    for number, result in execute.in_processes(doubled, range(3), jobs=2):
+        found[number] = result
+        with pytest.raises(ProcessLookupError):  # it has ended: its memory is free for the next
+            os.kill(result[1], 0)
+    assert {number: result[0] for number, result in found.items()} == {0: 0, 1: 2, 2: 4}
+    processes = {result[1] for result in found.values()}
+    assert len(processes) == 3
+    assert os.getpid() not in processes
+    assert list(execute.in_processes(doubled, [], jobs=3)) == []
+
+
+def test_as_many_run_at_a_time_as_asked(context, tmp_path):
+    assert [both for _, both in execute.in_processes(meeting, [tmp_path] * 2, jobs=2)] == [True] * 2
+
+
+def test_one_at_a_time_they_run_in_order(context):
+    assert [item for item, _ in execute.in_processes(doubled, [3, 1, 2], jobs=1)] == [3, 1, 2]
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_process_that_ends_without_a_result_gives_none(context, status):
+    assert list(execute.in_processes(ended, [status], jobs=1)) == [(status, None)]
+
+
+def test_where_no_more_is_taken_those_under_way_end_and_no_other_begins(context, tmp_path):
+    fast, slow, never = (tmp_path / name for name in ("fast", "slow", "never"))
+    results = execute.in_processes(marked, [fast, slow, never], jobs=2)
+    assert next(results)[0] == fast
+    results.close()
+    assert slow.exists(), "it is waited for"
+    assert not never.exists()
+
+
+KILLED = """
+import sys
+from apart import large
+from booksite import execute
+list(execute.in_processes(large, [0.5, 1.0], jobs=2))
+"""
+
+
+def test_nothing_is_left_of_a_run_that_is_killed():
+    """Each process ends when it finds that nobody reads what it sends."""
+    run = subprocess.Popen(
+        [sys.executable, "-c", KILLED],
+        cwd=Path(__file__).parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        assert [run.stdout.readline() for _ in range(2)] == [b"begun\n"] * 2
+        run.kill()
+        rest, _ = run.communicate(timeout=30)  # until nobody holds the other end
+        assert rest == b""
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)

@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jupytext
 import nbformat
@@ -28,7 +30,6 @@ from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.executors.utils import single_nb_execution
 
-from booksite import forked
 from booksite.terminal import say
 from lnattn.storage import write_atomically
 from lnattn_book.claims.ledger import RECORD_PREFIX, as_record
@@ -37,6 +38,10 @@ from lnattn_book.claims.ledger import RECORD_PREFIX, as_record
 TIMEOUT = 3600
 #: How the libraries are told before they start how many threads to use.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+#: A fork starts at once; outside of Linux systems' own libraries do not bear one.
+_CONTEXT: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def read(chapter: Path) -> Any:
@@ -92,7 +97,7 @@ def run_missing(
     timed = [path for path in wanted if _timed(path)]
     others = [path for path in wanted if path not in timed]
     counter = _Counter(len(wanted))
-    with cores_shared(jobs), forked.kernels():
+    with cores_shared(jobs):
         failed = _run_all(others, cache_folder, jobs, counter)
     failed = failed or _run_all(timed, cache_folder, 1, counter)
     if failed is None:
@@ -126,7 +131,7 @@ def _run_all(
     chapters: Sequence[Path], cache_folder: Path, jobs: int, counter: _Counter
 ) -> tuple[Path, str] | None:
     """Execute and keep chapters; the first one that fails, with its traceback."""
-    with closing(forked.in_processes(execute, chapters, jobs)) as ended:
+    with closing(in_processes(execute, chapters, jobs)) as ended:
         for chapter, result in ended:
             if result is None:
                 return chapter, f"{chapter}: the process that ran it ended before it did."
@@ -136,6 +141,57 @@ def _run_all(
                 return chapter, error
             keep(notebook, seconds, chapter, cache_folder)
     return None
+
+
+def in_processes(
+    work: Callable[[Item], Result], items: Sequence[Item], jobs: int
+) -> Generator[tuple[Item, Result | None], None, None]:
+    """Each item with what `work` gives for it, from a process of its own, as they end.
+
+    jobs: so many at a time. None stands for the result of a process that ended without one. Where
+    the caller takes no more, no other item is begun, and those under way are waited for.
+    """
+    waiting = list(reversed(items))
+    running: dict[Connection, tuple[Item, Any]] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                item = waiting.pop()
+                receiver, sender = _CONTEXT.Pipe(duplex=False)
+                # A fork has the ends to read from, too: unless it closes them, it would wait for
+                # ever for somebody to read what it sends, where this process has been killed.
+                inherited = [receiver, *running] if _CONTEXT.get_start_method() == "fork" else []
+                process = _CONTEXT.Process(target=_send, args=(sender, inherited, work, item))
+                process.start()
+                sender.close()  # the process has its own: when that is closed, so is the pipe
+                running[receiver] = item, process
+            ended: Any = wait(list(running))
+            for receiver in ended:
+                item, process = running[receiver]
+                result = _received(receiver)
+                process.join()
+                del running[receiver]
+                yield item, result
+    finally:
+        for receiver, (_, process) in running.items():
+            _received(receiver)  # unread, it could not end
+            process.join()
+
+
+def _send(
+    sender: Connection, inherited: list[Connection], work: Callable[[Item], Result], item: Item
+) -> None:
+    for receiver in inherited:
+        receiver.close()
+    sender.send(work(item))
+
+
+def _received(receiver: Connection) -> Any:
+    with receiver:
+        try:
+            return receiver.recv()
+        except EOFError:
+            return None
 
 
 @contextmanager

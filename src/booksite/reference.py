@@ -36,11 +36,12 @@ from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from booksite import docstrings
-from booksite.docstrings import STATE, automodule, state_of
+from booksite.inputs import digest_of, files_below
 
 #: Where a page keeps, in Sphinx's metadata, that it is the index.
 INDEX = "api_index"
+#: Where a page keeps, in Sphinx's metadata, of which package it tells and in which state.
+STATE = "api"
 _BLOCK = re.compile(r"^```\{api\} +([\w.]+)\n```$", re.MULTILINE)
 
 
@@ -125,6 +126,23 @@ def markdown(modules: Iterable[str]) -> str:
     )
 
 
+def automodule(module: str) -> str:
+    """The Markdown that documents what is defined in a module, not what it imports."""
+    options = "".join(f"   :{name}:\n" for name in ("members", "ignore-module-all", "no-value"))
+    return f"```{{eval-rst}}\n.. automodule:: {module}\n{options}```\n"
+
+
+def keep_undocumented(
+    _app: Sphinx, _what: str, name: str, thing: Any, skip: bool, _options: Any
+) -> bool | None:
+    """Sphinx's event `autodoc-skip-member`: what is public appears, with a docstring or without.
+
+    Fields of dataclasses and plain constants are left to their comments.
+    """
+    code = inspect.isroutine(thing) or inspect.isclass(thing) or isinstance(thing, property)
+    return False if skip and code and not name.startswith("_") else None
+
+
 def expand(app: Sphinx, document: str, source: list[str]) -> None:
     """Sphinx's event `source-read`: replaces the block in `source[0]`."""
     for block in list(_BLOCK.finditer(source[0])):
@@ -180,15 +198,20 @@ class Index(SphinxDirective):
 
 def note_state(app: Sphinx, page: str, package: str) -> None:
     """Keep of which package a page tells, and in which state, for `of_another_state`."""
-    app.env.metadata[page][STATE] = (package, state_of(folder_of(package), app.config))
+    app.env.metadata[page][STATE] = (package, state_of(folder_of(package)))
 
 
-def of_another_state(app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[str]:
+def state_of(package: Path) -> str:
+    """Digest of a package's files."""
+    return digest_of(package, files_below(package), {})
+
+
+def of_another_state(_app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[str]:
     """Sphinx's event `env-get-outdated`: pages of a package that has changed since, anywhere.
 
     A module's own file is not all that its page shows: signatures come from base classes, too.
     """
-    state = functools.cache(lambda folder: state_of(folder, app.config))
+    state = functools.cache(state_of)
     told = ((page, facts[STATE]) for page, facts in env.metadata.items() if STATE in facts)
     return [page for page, (package, then) in told if state(folder_of(package)) != then]
 
@@ -229,7 +252,8 @@ def use_links(_app: Sphinx, config: Any) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the events above."""
     app.setup_extension("sphinx.ext.linkcode")
-    docstrings.setup(app)
+    app.setup_extension("sphinx.ext.autodoc")
+    app.connect("autodoc-skip-member", keep_undocumented)
     app.connect("config-inited", use_links)
     app.connect("source-read", expand)
     app.add_directive("api-index", Index)

@@ -77,11 +77,8 @@ def test_the_frozen_surveys_stand_beside_their_nulls():
 
 def test_turns_are_counted_strictly_between_the_ends_beside_the_draws_that_meet_the_rule():
     turns = {"one": np.array([1.5, 1.6, 2.4, 2.5]), "two": np.array([7.0, 2.0, 1.0])}
-    records = {
-        "one": Record(UNDECIDED, "", null_verdict=HOLDS, null_draws=(30, 40)),
-        "two": Record(FAILS, "", null_verdict=FAILS, null_draws=(40, 40)),
-    }
-    table = chapter.two_turns(turns, records)
+    half, most = np.array([2.0, 7.0]), np.array([2.0, 2.0, 7.0])
+    table = chapter.two_turns(turns, {"one": [most, most, half, most], "two": [half, half]})
     assert table.loc["one"].to_list() == [4, 2, 1.5, 2.0, 2.5, 0.75]
     assert table.loc["two"].to_list() == [3, 1, 1.0, 2.0, 7.0, 0.0]
 

@@ -32,7 +32,7 @@ CLAIMS = {
         claim("S1", second={"by": "scipy", "test": "test_x"}, changed={"date": "d1", "why": "<w>"}),
         claim("S2"),
         claim("D1", aside="Nobody can know."),
-        claim("U1", line="is it so?", aside="It takes a year."),
+        claim("U9", line="is it so?", aside="It takes a year."),
     )
 }
 
@@ -214,12 +214,12 @@ def test_a_claim_that_stays_open_says_what_was_found_by_model_and_where():
     ]
     container = claims_tables.paragraphs(None, "book/claims", records)
     about, unasked = container.children
-    assert (about["ids"], unasked["ids"]) == (["claim-d1"], ["claim-u1"])
+    assert (about["ids"], unasked["ids"]) == (["claim-d1"], ["claim-u9"])
     assert about.astext() == (
         "D1. line of D1. Tiny, holds: 0.5 of all. Other, undecided: a third. Nobody can know."
         " (one.)"
     )
-    assert unasked.astext() == "U1. is it so? It takes a year."
+    assert unasked.astext() == "U9. is it so? It takes a year."
 
 
 def test_a_changed_rule_shows_what_it_was_by_the_records_that_had_another():

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from lnattn_book.claims import n05, ours
 from lnattn_book.claims.intervals import Interval
-from lnattn_book.exposure import Exposure, exposure, lead
+from lnattn_book.exposure import exposure, lead
 from lnattn_book.words import Sentiment
 
 
@@ -98,33 +97,6 @@ def test_two_arms_hold_together_by_students_t_of_their_seeds():
     """By a table: t of 4 degrees of freedom is 2.776 at 97.5 %, and 3.495 at 98.75 %."""
     both = Interval(np.zeros(2), np.full(2, -2.776), np.full(2, 2.776)).bonferroni(5)
     assert both.high == pytest.approx(3.495, abs=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("rule", "verdict", "made"),
-    [
-        (ours.n5, "holds", made_up(0.1, 0.1)),
-        (ours.n5, "holds in part", made_up(-0.1, 0.1)),
-        (ours.n5, "fails", made_up(-0.1, -0.1)),
-        (ours.n5, "undecided", made_up(0, 0)),
-        (ours.n5, "undecided", made_up(0.1, 0.1, seeds=4)),
-        (ours.n5, "undecided", made_up(0.1, 0.1, right=(0.8, 0.8, 0.55))),  # one learnt nothing
-        (ours.n6, "holds", made_up(0, 0, right=(0.85, 0.8, 0.75))),
-        (ours.n6, "holds in part", made_up(0, 0, right=(0.8, 0.85, 0.75))),
-        (ours.n6, "fails", made_up(0, 0, right=(0.75, 0.8, 0.85))),
-        (ours.n6, "undecided", made_up(0, 0, right=(0.85, 0.55, 0.55))),
-    ],
-)
-def test_rules_find_what_was_put_in_where_models_learnt(rule, verdict, made):
-    assert rule(made, model="any").verdict == verdict
-
-
-def test_what_dealing_words_anew_gives_as_often_decides_nothing(monkeypatch):
-    """An interval above 0 of words and seeds, where deals of the words reach it as well."""
-    for p, verdict in ((0.01, "holds"), (0.2, "undecided")):
-        found = Exposure(0.1, 0.08, 0.12, p, (0.4, 0.3), (50, 50))
-        monkeypatch.setattr(n05, "exposure", lambda *_, one=found, **__: one)
-        assert ours.n5(made_up(0, 0), model="any").verdict == verdict
 
 
 def test_the_interval_over_words_is_the_middle_95_percent_of_the_draws(monkeypatch):

@@ -156,16 +156,6 @@ TRIALS = {
         # A large difference of which the runs are of two minds.
         (U, ends(layernorm=0, rms=np.tile([0.1, -0.09], 5))),
     ],
-    ours.n3: [
-        (H, ends(layernorm=0, rms=0, uniform_layernorm=0.02, uniform_rms=0.02)),
-        (P, ends(layernorm=0, rms=0, uniform_layernorm=0.02, uniform_rms=-0.02)),
-        (F, ends(layernorm=0, rms=0, uniform_layernorm=-0.02, uniform_rms=-0.02)),
-    ],
-    ours.n4: [
-        (H, ends(layernorm=0, rms=0, unnormalised=0.02)),
-        (P, ends(layernorm=0, rms=0.04, unnormalised=0.02)),
-        (F, ends(layernorm=0, rms=0, unnormalised=-0.02)),
-    ],
 }  # fmt: skip
 
 

@@ -35,7 +35,6 @@ MADE = [name for name, rule in FALSIFIABLE.items() if rule.null_model and rule.n
 FROZEN = [name for name in FALSIFIABLE if name not in MADE]
 
 _LEAD = {"lead": near(2, 2), "seeds": 10, "of": "one less the other"}
-_POINTS = {"more": near(5, 5), "seeds": 5, "first": Interval(5, 4, 6), "second": Interval(5, 4, 6)}
 _USE = {name: Interval(0.05, 0.03, 0.07) for name in ("whole", "alone", "pairs")}
 _USE |= {"tokens": 500, "head": "1"}
 #: Measures of an effect that was put in, of rules whose trials stand with their studies.
@@ -44,7 +43,7 @@ PLANTED: Mapping[str, Mapping[str, Any]] = {
     "B5": {"with": Interval(40, 35, 45), "without": Interval(1, -3, 5), "runs": 10},
     "B6": {"with": Interval(13, 10, 16), "without": Interval(60, 55, 65), "runs": 5},
     "B13": {"lead": near(0, 0), "other": Interval(0, -0.1, 0.1), "arms": "two", "seeds": 5},
-    "N1": _LEAD, "N3": _LEAD, "N4": _LEAD, "N5": _POINTS, "N6": _POINTS, "S7": _USE, "S8": _USE,
+    "N1": _LEAD, "S7": _USE,
     "S1": {
         "share": Interval(0.3, 0.28, 0.32), "found": 0.3, "chance": 0.04, "band": 0.05,
         "times": Interval(7.5, 7, 8), "pieces": 500, "head": "4",
@@ -53,8 +52,6 @@ PLANTED: Mapping[str, Mapping[str, Any]] = {
         "whole": Interval(0.08, 0.04, 0.12), "alone": array(0.08, 0.09),
         "alone_low": Detail(array(0.05, 0.06)), "seeds": 2,
     },
-    # Of 60 Gaussian keys in a plane most would be lost.
-    "U1": {"lost": np.zeros(8), "most": 0.0, "share": 0.0, "keys": 480, "size": Detail((60, 2))},
     "U4": {"ratio": near(1, 1, 1, 1), "furthest": 1.0},
 }  # fmt: skip
 

@@ -195,40 +195,6 @@ def test_kinds_of_positions_are_compared_within_pairs() -> None:
     assert (record.values["nats"], record.values["matched"]) == (5, 4)
 
 
-def test_d10_ranks_the_heads_of_each_seed() -> None:
-    def of(correlations: list[float], null: list[float]) -> ConstantsStudy:
-        def variance(values: list[float]) -> np.ndarray:
-            fitted = np.square(values)
-            return np.stack([fitted / 2, fitted / 2, 1 - fitted, 0 * fitted])
-
-        return constants(3, sum_variance=variance(correlations), null_variance=variance(null)[None])
-
-    chance = [0.5, 0.5, 0.5]
-    high = [of([0.97, 0.99, 0.98], chance), of([0.99, 0.98, 0.971], chance)]
-    record = by_seed.nearly_a_sum([*high, of([0.98, 0.99, 0.972], chance)], model="twins")
-    assert record.verdict == HOLDS
-    assert record.estimate == pytest.approx(0.98)
-    third = of([0.98, 0.99, 0.5], chance)  # the least rank alone is in doubt
-    assert by_seed.nearly_a_sum([*high, third], model="twins").verdict == UNDECIDED
-    ends = [leaf.verdict for leaf in by_seed.nearly_a_sum([*high, third], model="twins").leaves]
-    assert ends == [HOLDS, UNDECIDED]
-
-
-def test_d11_asks_the_massive_sides_of_each_seed() -> None:
-    def of(*sides: tuple[float, float, float], null: float = 1.0) -> ConstantsStudy:
-        at_random = np.array([[null, 0.2, 0.2]] * len(sides)).T[None]
-        return constants(2, massive=np.array(sides).T, null_massive=at_random)
-
-    constant = [of((5 + n / 9, 0.97, 0.5), (1, 0.1, 0.1)) for n in range(3)]
-    record = by_seed.constants(constant, model="twins")
-    assert record.verdict == HOLDS
-    assert record.estimate == pytest.approx(5 + 1 / 9)
-    none = by_seed.constants([of((2.0, 0.97, 0.5), (1, 0.1, 0.1))] * 3, model="twins")
-    assert none.leaves[0].verdict == NOT_SEEN
-    two = [*constant[:2], of((1.0, 0.97, 0.5), (1, 0.1, 0.1))]  # two seeds are too few for 2 and 3
-    assert by_seed.constants(two, model="twins").leaves[1].verdict == "not computable"
-
-
 def test_layers_above_over_seeds() -> None:
     """Excess over the first layer, by hand; three seeds in which layer 2 joins."""
     found = [layers(0.05, 0.05, share) for share in (0.40, 0.42, 0.44)]

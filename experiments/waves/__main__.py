@@ -13,10 +13,7 @@ from typing import Any
 from experiments.command import frozen, main, new_parser
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.weights import require_absolute
-from lnattn_book.claims import d12
-from lnattn_book.claims.listed import claim
 from lnattn_book.claims.nulls import write_nulls
-from lnattn_book.claims.rules import RuleContext
 from lnattn_book.waves import turns, with_smooth_positions
 
 #: How many random positions are drawn.
@@ -24,15 +21,14 @@ DRAWS = 100
 
 
 def run(args: argparse.Namespace) -> None:
-    context = RuleContext(claim("D12").rule, own=False)
     for name in args.model:
         first = require_absolute(load_first_layer(name))
         called = "gpt2 (frozen)" if first.is_partial else first.name
         print(called, *turns(first).round(2), flush=True)
         drawn: list[Mapping[str, Any]] = [
-            d12.measure(context, turns(with_smooth_positions(first, seed))) for seed in range(DRAWS)
+            {"turns": turns(with_smooth_positions(first, seed))} for seed in range(DRAWS)
         ]
-        frozen(write_nulls("D12", called, drawn, "python -m experiments.waves MODELS"))
+        frozen(write_nulls("waves", called, drawn, "python -m experiments.waves MODELS"))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -2,7 +2,7 @@
 
 - ``{claim}`K11` ``: a link to the claim, with its line as a hover note;
 - ``{claim}`U4 fails on gpt2` ``: the same link; the sentence relies on this verdict in this model;
-- ``{claim}`N3 undecided` ``: on this verdict in every model that counts for the claim.
+- ``{claim}`K16 undecided` ``: on this verdict in every model that counts for the claim.
 
 A verdict that this build's records do not have is a warning, which the build treats as an error. A
 model that this build did not ask is no difference: another edition of the book asks it.

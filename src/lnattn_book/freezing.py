@@ -227,12 +227,12 @@ STUDIES = (
     # Which of K3–K15 hold, and the same for the model's weights in random order.
     Study("survey", _survey, program=PROGRAM),
     Study("survey-null", _survey_of_null, program=PROGRAM),
-    # Keys of all layers (U1), and losses without parts of scores (S7, S8).
+    # Keys of all layers, and losses without parts of scores (S7).
     Study(LayerVerdicts.NAME, _selectable_layers, relative=None, long=True, program=PROGRAM),
     Study(Ablations.NAME, _ablation, tolerance=0.01, relative=None, long=True, program=PROGRAM),
     # Four terms by distance (D1, D3).
     Study(RotaryStudy.NAME, _rotary, tolerance=1e-3, relative=True, program=PROGRAM),
-    # Who looks back (D9), and what constants account for (D10, D11).
+    # Who looks back (D9), and what constants account for.
     Study(SwitchStudy.NAME, _switch, tolerance=1e-3, relative=None, long=True, program=PROGRAM),
     Study(
         ConstantsStudy.NAME, _constants, tolerance=1e-3, relative=None, long=True, program=PROGRAM

@@ -1,4 +1,4 @@
-"""Words that no query can select: sentences and classifiers of sentiment, frozen (B11, N5, N6).
+"""Words that no query can select: sentences and classifiers of sentiment, frozen (B11).
 
 Brody et al. 2023, App. D, Tables 3 and 4. `experiments/unselectable_lm` and `experiments/sentiment`
 made what is read here.

@@ -102,29 +102,26 @@ def table(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
     return pd.DataFrame({"measure": measures, **cells}).rename_axis(columns="claim")
 
 
-def two_turns(turns: Mapping[str, np.ndarray], records: Verdicts) -> pd.DataFrame:
-    """A row a model: heads, how many turn about twice, least, median and most turns, null model.
+def two_turns(
+    turns: Mapping[str, np.ndarray], drawn: Mapping[str, Sequence[np.ndarray]]
+) -> pd.DataFrame:
+    """A row a model: heads, how many turn about twice, least, median and most turns, and draws.
 
-    turns: [head], by model; records: of claim D12, by model. draws: of the random positions, the
-    share that meets the rule.
+    turns: [head], by model; drawn: the same of each draw of smooth random positions. draws: the
+    share of these in which more than half of the heads turn about twice.
     """
-    rule = claim("D12").rule
     rows = {}
     for model, of_heads in turns.items():
-        about_two = (of_heads > rule["low"]) & (of_heads < rule["high"])
-        share = _share_of_draws_that_hold(records[model])
+        meets = [about_twice(of_draw).mean() > 0.5 for of_draw in drawn[model]]
         spread = (of_heads.min(), np.median(of_heads), of_heads.max())
-        rows[model] = (len(of_heads), about_two.sum(), *spread, share)
+        rows[model] = (len(of_heads), about_twice(of_heads).sum(), *spread, np.mean(meets))
     columns = ["heads", "about two", "least", "median", "most", "draws"]
     return pd.DataFrame(rows.values(), index=pd.Index(rows, name="model"), columns=columns)
 
 
-def _share_of_draws_that_hold(record: Record) -> float:
-    """Of the draws of its null model, the share that meets a record's claim in full."""
-    if record.null_verdict != HOLDS or record.null_draws is None:
-        return 0.0
-    met, drawn = record.null_draws
-    return met / drawn
+def about_twice(turns: np.ndarray) -> np.ndarray:
+    """Which waves turn more than 1.5 and less than 2.5 times."""
+    return (turns > 1.5) & (turns < 2.5)
 
 
 def without_query_bias(layer: AttentionLayer) -> AttentionLayer:

@@ -21,6 +21,7 @@ from lnattn.majority import model as majority
 from lnattn.selectability.layers import PROPERTIES, LayerVerdicts
 from lnattn_book.chapters.unselectable import PLACES, TABLE_1, short_runs
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.exposure import exposure, lead
 from lnattn_book.language_models import FrozenArm, LongRuns, mean_and_interval
 from lnattn_book.words import MarkedSentence, Sentiment
 
@@ -240,6 +241,21 @@ def right_by_arm(sentiment: Sentiment) -> dict[str, float]:
     """The share of right answers of each arm, over seeds and sentences."""
     shares = sentiment.right.mean(axis=(1, 2)).tolist()
     return dict(zip(sentiment.record["arms"], shares, strict=True))
+
+
+def classifiers_compared(sentiment: Sentiment) -> pd.DataFrame:
+    """Without scaling and without LayerNorms, in points, with 95 % intervals; a row an arm.
+
+    right: how much more often the classifier with LayerNorms is right; lost: how much more often
+    words that decide are unselectable than neutral ones as frequent: words in ten training
+    sentences or more whose share of positive ones is three standard errors off, or less than one.
+    """
+    rows = {}
+    for arm in ("no-scaling", "none"):
+        lost = exposure(sentiment, arm, least=10, decides=3.0, neutral=1.0)
+        rows[arm] = (*lead(sentiment, "full", arm), lost.difference, lost.low, lost.high)
+    names = [f"{what}{end}" for what in ("right", "lost") for end in ("", ", from", ", to")]
+    return 100 * pd.DataFrame.from_dict(rows, orient="index", columns=names)
 
 
 def share_of_lost_words(sentiment: Sentiment, arm: str, seed: int = 0) -> float:

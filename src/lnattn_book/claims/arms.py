@@ -1,4 +1,4 @@
-"""Runs of the majority task compared between arms, as B5, B6, B13, N1, N3 and N4 do."""
+"""Runs of the majority task compared between arms, as B5, B6, B13 and N1 do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""D9 to D11, S13 and S14 of models that are alike but for their seed: over seeds.
+"""D9, S13 and S14 of models that are alike but for their seed: over seeds.
 
 Claims, thresholds and readers' words are those of one model (`d09` and the others); what is
 compared with them are means over seeds. `experiments/switch` and `experiments/layers_above` say
@@ -13,18 +13,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from lnattn_book.claims import d09, d10, d11, s13, s14
-from lnattn_book.claims.conditions import Condition, Truths, above, any_of, at_least, below
+from lnattn_book.claims import d09, s13, s14
+from lnattn_book.claims.conditions import Condition, Truths, above, any_of, below
 from lnattn_book.claims.intervals import Interval
-from lnattn_book.claims.nulls import NullModel
 from lnattn_book.claims.rules import Detail, Effect, Measures, Rule, RuleContext
 from lnattn_book.layers_above import LayersAbove
 from lnattn_book.over_seeds import apart, chosen, in_most_seeds, one, over_seeds
-from lnattn_book.switch import ConstantsStudy, SwitchStudy, chance_of, correlation_of
-
-#: Fewer seeds that have a massive side are too few for D11's parts 2 and 3.
-FEWEST = 3
-
+from lnattn_book.switch import ConstantsStudy, SwitchStudy, chance_of
 
 # ---- D9 ------------------------------------------------------------------------------------------
 
@@ -92,97 +87,6 @@ switch = Rule(
     ),
     not_seen=True,
     null_model=d09.NULL,
-    unsure="more seeds",
-)
-
-
-# ---- D10 and D11 ---------------------------------------------------------------------------------
-
-
-def sum_measures(context: RuleContext, weights: Sequence[ConstantsStudy]) -> dict[str, Any]:
-    """Correlations of each seed in order, and each rank's mean over seeds."""
-    draws = len(weights[0].null_variance)
-    return {
-        "correlation": ranked([study.sum_variance for study in weights]),
-        "in random order": Detail(
-            [ranked([study.null_variance[draw] for study in weights]) for draw in range(draws)]
-        ),
-        "seeds": len(weights),
-    }
-
-
-def ranked(variances: Sequence[Float[np.ndarray, "part head"]]) -> Interval:
-    """By rank, each with its own interval: the claim asks of how many it is true."""
-    ordered = np.sort([correlation_of(variance) for variance in variances], axis=1)
-    ranks = [over_seeds(of_rank) for of_rank in ordered.T]
-    return Interval(*(np.concatenate(ends) for ends in zip(*ranks, strict=True)))
-
-
-nearly_a_sum = Rule(
-    "D10",
-    sum_measures,
-    d10.decide,
-    effect=Effect("correlation", unit="r (median rank)", exact=True),
-    not_seen=True,
-    null_model=d10.NULL,
-    unsure="more seeds",
-)
-
-
-def massive_measures(context: RuleContext, weights: Sequence[ConstantsStudy]) -> dict[str, Any]:
-    """Of the most massive side of each seed, and of the least constant of the massive ones."""
-    times = context["times"]
-    draws = len(weights[0].null_massive)
-    return {
-        **massive([study.massive for study in weights], times),
-        "in random order": Detail(
-            [massive([study.null_massive[n] for study in weights], times) for n in range(draws)]
-        ),
-        "seeds": len(weights),
-    }
-
-
-def massive(
-    seeds: Sequence[Float[np.ndarray, "share side"]], least: float | int
-) -> dict[str, Interval | np.ndarray]:
-    """Over seeds; NaN where too few have a massive side."""
-    of_largest = []
-    beyond = []
-    for times, largest, rest in seeds:
-        is_massive = times >= least
-        if is_massive.any():
-            of_largest.append(largest[is_massive].min())
-            beyond.append((largest - rest)[is_massive].min())
-    few = len(of_largest) < FEWEST
-    unknown = np.array([np.nan])
-    return {
-        "times": over_seeds([times.max() for times, _, _ in seeds]),
-        "of_largest": unknown if few else over_seeds(of_largest),
-        "beyond": unknown if few else over_seeds(beyond),
-    }
-
-
-def decide_massive(measures: Measures, context: RuleContext) -> dict[str, Condition]:
-    return {
-        "some have a massive coordinate": any_of(at_least(measures["times"], context["times"])),
-        "it is the constant": any_of(at_least(measures["of_largest"], context["share"])),
-        "more than the other coordinates": any_of(at_least(measures["beyond"], context["more"])),
-    }
-
-
-def massive_at_random(measures: Measures, generator: np.random.Generator) -> dict[str, Any]:
-    """The measures of one draw of each seed, heads in random order."""
-    draws = measures["in random order"].value
-    return dict(draws[int(generator.integers(len(draws)))])
-
-
-constants = Rule(
-    "D11",
-    massive_measures,
-    decide_massive,
-    effect=Effect("times", unit="times the mean (largest side)", n="seeds", pick="largest"),
-    not_seen=True,
-    null_model=NullModel(d11.NULL.words, massive_at_random),
     unsure="more seeds",
 )
 

@@ -124,18 +124,6 @@ def written(*values: Real) -> pd.DataFrame:
     return pd.DataFrame({"along": values, "low": 0.8})
 
 
-def arms(
-    along_n: tuple[Real, Real], along_1: tuple[Real, Real], seeds: int = 5
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """What is written along n and along 1, with SGD and with the two others, by seed."""
-    noise = np.exp(np.random.default_rng(0).normal(0, 0.05, seeds))
-
-    def by_optimiser(sgd: Real, others: Real) -> dict[str, np.ndarray]:
-        return {"SGD": sgd * noise, "Adam": others * noise, "AdamW": others * noise}
-
-    return by_optimiser(*along_n), by_optimiser(*along_1)
-
-
 def first_steps(mean: Real, n: int = 60) -> tuple[np.ndarray]:
     """What a first step writes, by seed, with this mean."""
     spread = np.random.default_rng(0).normal(0, 0.1, n)

@@ -8,7 +8,6 @@ from lnattn_book.claims.b11 import b11
 from lnattn_book.claims.b12 import b12
 from lnattn_book.claims.b14 import b14
 from lnattn_book.claims.b16 import b16
-from lnattn_book.claims.u01 import u1
 from lnattn_book.claims.u04 import u4
 
-__all__ = ["b7", "b8", "b9", "b10", "b11", "b12", "b14", "b16", "u1", "u4"]
+__all__ = ["b7", "b8", "b9", "b10", "b11", "b12", "b14", "b16", "u4"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -39,3 +40,11 @@ def once(
     record = provenance(settings=settings, seconds=round(time.perf_counter() - begun, 1))
     write_result(folder, name, arrays, record)
     return arrays, record
+
+
+def forget(folder: Path, files: str) -> None:
+    """Delete what an experiment has kept of its runs, and its folder if nothing else is in it."""
+    for path in folder.glob(files):
+        path.unlink()
+    with contextlib.suppress(OSError):  # there is something that no run has left
+        folder.rmdir()

@@ -10,8 +10,10 @@ import shutil
 import subprocess
 import sys
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import odd_models
 import pytest
@@ -24,8 +26,9 @@ from sphinx.config import Config
 from booksite import build, execute, execution, inputs, model, settings
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
-from lnattn.storage import write_json
+from lnattn.storage import Result, write_json
 from lnattn_book import places
+from lnattn_book.cache import cached_study
 from lnattn_book.twins import available_rotary_models
 
 ROOT = places.repository()
@@ -448,19 +451,33 @@ def test_an_ascii_terminal_gets_what_it_can_show():
 
 
 def test_caches_are_pruned_by_age_but_for_the_present_one(tmp_path):
-    for age, name in enumerate(("present", "b", "c", "d", "e")):
+    """And for what another book keeps in the same place."""
+    present, b, c, d, e, other = (letter * 16 for letter in "abcdef")
+    for age, name in enumerate((present, b, c, d, e)):
         (tmp_path / name / "cells").mkdir(parents=True)
         os.utime(tmp_path / name, (1e9 + age, 1e9 + age))
     (tmp_path / ".lock").touch()
-    assert execution.prune(tmp_path, keep="present") == ["c", "b"]
-    assert {path.name for path in tmp_path.iterdir()} == {"present", "d", "e", ".lock"}
+    for name in ("executed", other):
+        (tmp_path / name / "somebodys").mkdir(parents=True)
+        os.utime(tmp_path / name, (1e9, 1e9))
+    assert execution.prune(tmp_path, keep=present) == [c, b]
+    left = {present, d, e, ".lock", "executed", other}
+    assert {path.name for path in tmp_path.iterdir()} == left
+
+
+@dataclass(frozen=True)
+class Kept(Result):
+    """A study of the book that has no arrays."""
+
+    NAME: ClassVar[str] = "kept"
+    record: dict[str, Any]
 
 
 @pytest.mark.whole
 def test_running_everything_again_forgets_kept_studies(book, monkeypatch):
-    write_json(book / "studies" / "gpt2" / "detokenization.json", {"key": "0"})
-    write_json(book / "studies" / "gpt2" / "own.json", {"of": "the reader"})
     monkeypatch.setenv("LNATTN_STUDIES", str(book / "studies"))
+    cached_study(Kept, "gpt2", {}, lambda: Kept({"of": "the book"}))
+    write_json(book / "studies" / "gpt2" / "own.json", {"of": "the reader", "key": "c-minor"})
     digest = inputs.execution_digest(book, "book-gpt2")
     cache = settings.Folders(book / "_build").cache(digest)
     cache.mkdir(parents=True)

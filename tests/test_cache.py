@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -122,6 +123,63 @@ def test_what_a_user_froze_there_is_not_deleted(studies):
     Sums(np.array([1]), {"own": "yes"}).write(studies / "mine")
     forget_studies()
     assert Sums.read(studies / "mine").total == 1
+
+
+#: What users' own files beside the kept studies may hold, and whether they use the study's name.
+STRANGERS = {
+    "a list": "[1, 2, 3]",
+    "half a file": '{"draft": ',
+    "a key of music": '{"key": "c-minor"}',
+    "a digest of another's": json.dumps({"key": "0" * 64}),
+    "arrays of another's": json.dumps({"key": "0" * 64, "arrays_sha256": "1" * 64}),
+}
+
+
+@pytest.mark.parametrize("name", ["sums", "survey", "notes"])
+@pytest.mark.parametrize("text", STRANGERS.values(), ids=STRANGERS)
+def test_files_of_others_are_neither_deleted_nor_written_over(studies, capsys, text, name):
+    assert ask(1) == 1
+    ours = {path for path in studies.rglob("*") if path.is_file()}
+    theirs = {}
+    for folder in ("other", "survey"):
+        (studies / folder).mkdir()
+        for ending, content in ((".json", text.encode()), (".npz", b"a song")):
+            theirs[studies / folder / f"{name}{ending}"] = content
+    for path, content in theirs.items():
+        path.write_bytes(content)
+    forget_studies()
+    assert {path for path in ours if path.exists()} <= {studies / ".model.lock"}
+    study = cached_study(Sums, "a/other", {}, lambda: Sums(np.array([2]), {}))
+    assert int(study.total[0]) == 2
+    assert {path: path.read_bytes() for path in theirs} == theirs
+    assert ("move it elsewhere" in capsys.readouterr().err) is (name == "sums")
+
+
+def test_arrays_alone_are_somebodys(studies, capsys):
+    (studies / "model").mkdir(parents=True)
+    (studies / "model" / "sums.npz").write_bytes(b"mine")
+    assert ask(1) == 1
+    assert "move it elsewhere" in capsys.readouterr().err
+    forget_studies()
+    assert (studies / "model" / "sums.npz").read_bytes() == b"mine"
+
+
+def test_what_a_user_froze_is_not_written_over_by_what_is_kept(studies, capsys):
+    Sums(np.array([1]), {"own": "yes"}).write(studies / "model")
+    assert ask(2) == 2
+    assert Sums.read(studies / "model").total == 1
+    assert "no study that was kept here" in capsys.readouterr().err
+
+
+def test_in_the_packages_own_cache_a_damaged_study_is_made_anew(studies, monkeypatch, capsys):
+    monkeypatch.delenv("LNATTN_STUDIES")
+    monkeypatch.setenv("LNATTN_CACHE", str(studies))
+    assert ask(1) == 1
+    kept = studies / "studies" / "model" / "sums.json"
+    kept.write_text("{")
+    assert ask(2) == 2
+    assert "computed again" in capsys.readouterr().err
+    assert ask(3) == 2
 
 
 def test_waiting_for_another_process_is_announced(studies, capsys):

@@ -474,6 +474,25 @@ def test_files_and_folders_of_others_are_neither_written_over_nor_deleted(
         code, message = count(corpus[0], tmp_path / "notes.npz", *options)
         assert code == 1
         assert "notes.parts is there and is of no count" in message
+    for plan in ("{}", "[1]", '{"inputs": 3', '{"name": "a holiday", "shards": 2}'):
+        (parts / "plan.json").write_text(plan)
+        (parts / "tokenizer.json").write_text("mine")
+        (parts / "tables").mkdir(exist_ok=True)
+        (parts / "tables" / "one.csv").write_text("1,2")
+        for options in ([], ["--restart"]):
+            code, message = count(corpus[0], tmp_path / "notes.npz", *options)
+            assert code == 1
+            assert "notes.parts is there and is of no count" in message
+        assert (parts / "plan.json").read_text() == plan
+        assert (parts / "tokenizer.json").read_text() == "mine"
+        assert (parts / "tables" / "one.csv").is_file()
+    for path in (parts / "plan.json", parts / "tokenizer.json", parts / "tables" / "one.csv"):
+        path.unlink()
+    (parts / "tables").rmdir()
+    (parts / "part-000000.npz").rename(parts / "lock")  # is cut to nothing when it is locked
+    assert count(corpus[0], tmp_path / "notes.npz")[0] == 1
+    assert (parts / "lock").read_text() == "my own"
+    (parts / "lock").rename(parts / "part-000000.npz")
     assert (parts / "part-000000.npz").read_text() == "my own"
     (tmp_path / "a.json").write_text('{"my": "settings"}')
     np.savez(tmp_path / "b.npz", mine=np.arange(3))

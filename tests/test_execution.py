@@ -283,7 +283,7 @@ def test_a_page_that_is_built_alone_shares_the_folders_of_the_book(tmp_path):
     book = Folders.of(tmp_path / "_build" / "html")
     alone = Folders.of(tmp_path / "_build" / "_page" / "notebooks-01" / "html")
     assert book.build == alone.build == tmp_path / "_build"
-    assert Folders.of(tmp_path / "out" / "html").build == tmp_path / "out"
+    assert Folders.of(tmp_path / "out" / "html").build == tmp_path / "out" / "_build"
     assert [book.html, book.caches, book.doctrees, book.progress] == [
         tmp_path / "_build" / name
         for name in ("html", ".jupyter_cache", ".doctrees", "progress.log")

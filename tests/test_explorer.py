@@ -219,6 +219,11 @@ def test_data_are_those_of_the_models_that_were_asked_for(cheap, tmp_path) -> No
     place = tmp_path / "explorer"
     publishing.publish(place, wanted("old"))
     publishing.publish(place, wanted("one", "Two/Name v2"))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "shared.js").write_text("own")
+    with pytest.raises(FileExistsError, match="no explorer's"):
+        publishing.publish(tmp_path / "mine", wanted("one"))
+    assert (tmp_path / "mine" / "shared.js").read_text() == "own"
     files = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
     assert {path.parent.name for path in files} == {"explorer", "one", "name-v2"}
     publishing.publish(place, wanted("one", "Two/Name v2"))

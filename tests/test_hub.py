@@ -279,6 +279,23 @@ def test_a_damaged_file_is_deleted_and_fetched_again(server, local, tmp_path, na
     assert_is_the_local_one(load_first_layer(NAME), local)
 
 
+def test_a_file_of_the_users_own_to_which_the_cache_has_a_link_is_not_deleted(server, tmp_path):
+    load_first_layer(NAME)
+    (cached,) = (p for p in tmp_path.rglob(WEIGHTS) if "snapshots" in p.parts)
+    own = tmp_path / "mine.safetensors"
+    own.write_bytes(b"other weights")
+    cached.unlink()
+    cached.symlink_to(own)
+    for name in server.files:  # so that all are asked of the hub again
+        if name != WEIGHTS:
+            for path in cached.parent.glob(name):
+                path.unlink()
+    with pytest.raises(HubError, match=naming("mine.safetensors", "delete the link")):
+        load_first_layer(NAME)
+    assert own.read_bytes() == b"other weights"
+    assert cached.is_symlink()
+
+
 @pytest.mark.parametrize("name", ["config.json", WEIGHTS])
 def test_a_checksum_is_no_path(server, tmp_path, name):
     """The cache would take what a hub states for the name of a file, wherever it leads."""

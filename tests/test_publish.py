@@ -30,7 +30,7 @@ def site(folder: Path, model: str, *pages: str) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(PAGE.format(name=path.stem, model=model))
     (folder / "index.html").write_text('<meta http-equiv="refresh" content="book/index.html">')
-    (folder / "_static").mkdir(exist_ok=True)
+    (folder / "_static" / "lnattn").mkdir(parents=True, exist_ok=True)
     (folder / "_static" / "style.css").write_text(model)
     write_json(folder / "claims.json", {"claims": []})
     return folder
@@ -78,6 +78,20 @@ def test_one_edition_has_its_note_and_no_link(two, tmp_path):
     assert "edition-switch" not in text
     assert "no &lt;hub&gt; today" in text
     assert "no &lt;hub&gt;" not in (root / "notebooks/06-heads.html").read_text()
+
+
+def test_a_folder_that_is_no_site_of_this_book_is_not_replaced(two, tmp_path):
+    own = tmp_path / "site"
+    own.mkdir()
+    (own / "index.html").write_text("my own pages")
+    with pytest.raises(ResultError, match="no site of this book"):
+        assemble(own, two)
+    assert (own / "index.html").read_text() == "my own pages"
+    (own / "index.html").unlink()
+    assert assemble(own, two) == own
+    (tmp_path / "a-file").write_text("my own")
+    with pytest.raises(ResultError, match="no site of this book"):
+        assemble(tmp_path / "a-file", two)
 
 
 def test_a_site_that_is_not_built_replaces_nothing(two, tmp_path):

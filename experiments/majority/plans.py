@@ -9,7 +9,6 @@ all, at equal norm and with each arm at its own best rate and scale.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.majority.runs import Job, run_job
+from experiments.once import forget
 from lnattn.errors import ShapeError
 from lnattn.majority.results import Experiment
 from lnattn.majority.task import AUTHORS
@@ -225,7 +225,7 @@ def run_experiments(
             ready.append(job)
             path = _freeze(folder, name, arrays, listed, ready, seconds)
         written.append(path)
-        shutil.rmtree(partial)
+        forget(partial, "*-seed-*.*")
     bar.close()
     return written
 

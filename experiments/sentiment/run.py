@@ -8,7 +8,6 @@ of the validation sentences is decided: is it a key that some query can select?
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.once import forget
 from experiments.sentiment.classifier import (
     ARMS,
     ClassifierPlan,
@@ -238,7 +238,7 @@ def freeze_sentiment(  # noqa: PLR0913 (a command: all by name)
             examples=examples,
         ),
     ).write(out, Sentiment.NAME)
-    shutil.rmtree(partial)
+    forget(partial, "*.npz")
     return path
 
 

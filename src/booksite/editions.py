@@ -36,8 +36,11 @@ def assemble(target: Path, editions: Sequence[Edition], note: str = "") -> Path:
     """Copy one or two editions into `target`, replacing what is there, and join them by links.
 
     note: a sentence for the first edition's front page. Raises `ResultError` where a site is not
-    built, or its pages have no place for a link or a note: then `target` stays as it was.
+    built, its pages have no place for a link or a note, or `target` is no site of this book: then
+    `target` stays as it was.
     """
+    if target.exists() and not _is_site(target):
+        raise ResultError(f"{target} is there and is no site of this book; give another --output.")
     for edition in editions:
         if not (edition.site / FRONT).is_file():
             raise ResultError(f"{edition.site} holds no built book ({FRONT}); run make book first.")
@@ -57,6 +60,13 @@ def assemble(target: Path, editions: Sequence[Edition], note: str = "") -> Path:
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return target
+
+
+def _is_site(target: Path) -> bool:
+    """Whether a folder is empty, or holds what was put together before."""
+    if not target.is_dir():
+        return False
+    return not any(target.iterdir()) or (target / "_static" / "lnattn").is_dir()
 
 
 def _link(root: Path, edition: Edition, other: Edition) -> None:

@@ -10,6 +10,7 @@ one says so and ends.
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -209,13 +210,16 @@ def report_memory(target: Path, limit: float) -> None:
 
 
 def prune(caches: Path, keep: str, count: int = KEPT_CACHES) -> list[str]:
-    """Delete all but the newest `count` caches, `keep` among them; returns what was deleted."""
+    """Delete all but the newest `count` caches, `keep` among them; returns what was deleted.
+
+    Another book's cache may lie in the same place, so only what is named by a digest is deleted.
+    """
     caches.mkdir(parents=True, exist_ok=True)
     present = caches / keep
     present.mkdir(exist_ok=True)
     os.utime(present)
     by_age = sorted(
-        (path for path in caches.iterdir() if path.is_dir() and path.name != keep),
+        (path for path in caches.iterdir() if _is_cache(path) and path.name != keep),
         key=lambda path: path.stat().st_mtime,
         reverse=True,
     )
@@ -223,6 +227,12 @@ def prune(caches: Path, keep: str, count: int = KEPT_CACHES) -> list[str]:
     for path in outdated:
         shutil.rmtree(path)
     return [path.name for path in outdated]
+
+
+def _is_cache(path: Path) -> bool:
+    """Whether a folder is the execution cache of some state: `digest/cells`, and nothing else."""
+    named = re.fullmatch("[0-9a-f]{16}", path.name) and path.is_dir() and not path.is_symlink()
+    return bool(named) and {inner.name for inner in path.iterdir()} <= {"cells"}
 
 
 def setup(app: Sphinx) -> None:

@@ -27,8 +27,12 @@ class Folders:
 
     @classmethod
     def of(cls, html: Path) -> Folders:
-        """Those of a build whose pages go to `html`; a page that is built alone shares them."""
-        return cls(next((path for path in html.parents if path.name == BUILD), html.parent))
+        """Those of a build whose pages go to `html`; a page that is built alone shares them.
+
+        Beside pages that go elsewhere (`sphinx-build . ~/site`) a folder `_build` is made: what
+        lies there is somebody's, and may have the same names.
+        """
+        return cls(next((path for path in html.parents if path.name == BUILD), html.parent / BUILD))
 
     def cache(self, digest: str) -> Path:
         """The execution cache of one state of source, data, lock and model."""

@@ -24,9 +24,11 @@ from lnattn.errors import ResultError
 from lnattn.freezing import is_recomputing
 from lnattn.paths import cache_folder
 from lnattn.progress import say
-from lnattn.storage import Result, package_versions, read_json, sha256_of_file
+from lnattn.storage import Result, package_versions, read_result, sha256_of_file
 
 R = TypeVar("R", bound=Result)
+#: Hexadecimal digits of a key (SHA-256).
+_DIGITS = 64
 #: What decides a study besides the source of the package: its tokens are these libraries', too.
 _COMPUTES_WITH = ("torch", "numpy", "numba", "scipy", "tokenizers", "transformers")
 
@@ -48,12 +50,13 @@ def cached_study(kind: type[R], model: str, key: Mapping[str, Any], compute: Cal
         if cached is not None and cached.record.get("key") == facts:
             return cached
         study = compute()
-        study = replace(study, record={**study.record, "key": facts})
+        kept = replace(study, record={**study.record, "key": facts, "kept_as": kind.NAME})
         try:
-            study.write(folder)
+            _check_place(folder, kind.NAME)
+            kept.write(folder)
         except (ResultError, OSError) as error:  # also a link to itself
             say(f"the result is not kept for other chapters: {error}")
-        return study
+        return kept
 
 
 @contextlib.contextmanager
@@ -85,6 +88,21 @@ def _kept(kind: type[R], folder: Path) -> R | None:
         return None
 
 
+def _check_place(folder: Path, name: str) -> None:
+    """`ResultError` where something lies that is not this cache's, in a folder of the user's own.
+
+    In the package's own cache all is the package's, also what is damaged.
+    """
+    taken = [path for path in _pair(folder, name) if os.path.lexists(path)]
+    if taken and "LNATTN_STUDIES" in os.environ and not _is_ours(folder, name):
+        raise ResultError(f"{taken[0]} is no study that was kept here before; move it elsewhere.")
+
+
+def _pair(folder: Path, name: str) -> tuple[Path, Path]:
+    """The record and the arrays of a study."""
+    return folder / f"{name}.json", folder / f"{name}.npz"
+
+
 def studies_folder() -> Path:
     """Where a user's own frozen studies lie: $LNATTN_STUDIES, else in the package's cache."""
     chosen = os.environ.get("LNATTN_STUDIES")
@@ -92,19 +110,25 @@ def studies_folder() -> Path:
 
 
 def forget_studies() -> None:
-    """Delete the studies that `cached_study` has kept, and records that cannot be read."""
-    for path in studies_folder().glob("*/*.json"):
-        with contextlib.suppress(OSError):  # a folder, or somebody else's: it is not used either
-            if _is_ours(path):
-                path.unlink()
-                path.with_suffix(".npz").unlink(missing_ok=True)
+    """Delete the studies that `cached_study` has kept, and nothing else.
+
+    A damaged one may be somebody's who uses the same name; it is not used, so it can stay.
+    """
+    for record in studies_folder().glob("*/*.json"):
+        if _is_ours(record.parent, record.stem):
+            for path in _pair(record.parent, record.stem):
+                with contextlib.suppress(OSError):  # of somebody else, or a second process's
+                    path.unlink()
 
 
-def _is_ours(record: Path) -> bool:
+def _is_ours(folder: Path, name: str) -> bool:
+    """Whether a study is one that `cached_study` wrote: its own name, its key, its arrays."""
     try:
-        return "key" in read_json(record)
-    except ResultError:
-        return True
+        _, record = read_result(folder, name)
+    except (ResultError, OSError):
+        return False
+    key = record.get("key")
+    return record.get("kept_as") == name and isinstance(key, str) and len(key) == _DIGITS
 
 
 @cache

@@ -94,11 +94,14 @@ def publish(folder: Path, models: Sequence[Wanted]) -> None:
     """Put the explorer's scripts and the data of the models into `folder`, replacing what is there.
 
     A model that cannot be shown (a partial checkpoint, an extra that is not installed) is left out,
-    and the page says why.
+    and the page says why. `OSError` where the folder holds other things.
     """
+    if folder.exists() and not (folder / STYLE).is_file():
+        raise FileExistsError(f"{folder} is there and is no explorer's; move it elsewhere")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for name in (*SCRIPTS, STYLE):
+    shutil.copyfile(ASSETS / STYLE, folder / STYLE)  # the first file tells whose folder it is
+    for name in SCRIPTS:
         shutil.copyfile(ASSETS / name, folder / name)
     listed = []
     absent = []

@@ -219,7 +219,14 @@ def _fetch(pin: Pin, name: str) -> Path:
         content = path.read_bytes()
         received = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
     if received != stated:
-        path.resolve().unlink()
+        blob = path.resolve()
+        in_cache = blob == path.parent.resolve() / path.name or blob.parent.name == "blobs"
+        if not in_cache:  # the user's own file, to which the cache has a link
+            raise HubError(
+                f"{name} of {pin.repo} is in the cache a link to {blob}, which holds other bytes "
+                f"than the hub states; delete the link {path}, or mend what it leads to."
+            )
+        blob.unlink()
         path.unlink(missing_ok=True)
         raise HubError(f"{name} of {pin.repo} arrived damaged and was deleted; try again.")
     return path

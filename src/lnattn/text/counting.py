@@ -48,6 +48,8 @@ from lnattn.text.vocabulary import vocabulary_sha256
 
 #: The folder among the parts in which the texts of files are prepared.
 _TABLES = "tables"
+#: What a plan holds, by which a folder is known as a count's.
+_PLANNED = ("inputs", "tokenizer", "boundary", "skip", "shards")
 #: Pools that may break in a row, without one more finished shard, before it is given up.
 _BREAKDOWNS = 3
 
@@ -281,10 +283,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
     Only files that a count makes are deleted, by name, and then the folder if it is empty.
     """
-    is_for_a_count = not folder.exists() or (folder / "plan.json").is_file()
-    if not is_for_a_count and (
-        not folder.is_dir() or {path.name for path in folder.iterdir()} - {"lock"}
-    ):
+    if folder.exists() and not _is_of_a_count(folder):
         raise CorpusError(f"{folder} is there and is of no count; give another --out.")
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / "lock")
@@ -301,6 +300,17 @@ def _locked(folder: Path) -> Iterator[None]:
             with contextlib.suppress(OSError):  # there are files that no count made
                 folder.rmdir()
         lock.release()
+
+
+def _is_of_a_count(folder: Path) -> bool:
+    """Whether a folder is a count's, by its plan; or is empty, but for the file of a lock."""
+    if not folder.is_dir():
+        return False
+    if os.path.lexists(folder / "plan.json"):
+        with contextlib.suppress(ResultError):
+            return set(_PLANNED) <= set(read_json(folder / "plan.json"))
+        return False
+    return all(path.name == "lock" and path.stat().st_size == 0 for path in folder.iterdir())
 
 
 def _prepare(

@@ -117,6 +117,11 @@ def _bert(**changes: Any) -> hf.BertConfig:
     return hf.BertConfig(max_position_embeddings=CONTEXT, **_BERT_SIZES, **changes)
 
 
+def _electra() -> nn.Module:
+    sizes = {"max_position_embeddings": CONTEXT, "embedding_size": D_MODEL, **_BERT_SIZES}
+    return hf.ElectraModel(hf.ElectraConfig(**sizes))
+
+
 def _roberta() -> nn.Module:
     # Two rows more than positions: RoBERTa counts from the padding token's id + 1.
     return hf.RobertaModel(
@@ -166,6 +171,7 @@ KINDS = {
     "bert-decoder": Kind(
         lambda: hf.BertModel(_bert(is_decoder=True)), _bert_norm(""), _pre_ln(_BERT_OUT.format(""))
     ),
+    "electra": Kind(_electra, _bert_norm(""), _pre_ln(_BERT_OUT.format("")), causal=False),
     "roberta": Kind(_roberta, _bert_norm(""), _pre_ln(_BERT_OUT.format("")), causal=False),
 }
 

@@ -90,6 +90,17 @@ KINDS: dict[str, tuple[type, dict[str, Any]]] = {
     "phi-norms": (hf.PhiConfig, {**_SIZES, **_PART, "qk_layernorm": True}),
     "olmo": (hf.OlmoConfig, {**_TWO, "clip_qkv": 1.5}),
     "olmo2": (hf.Olmo2Config, _TWO),
+    "olmo3": (hf.Olmo3Config, {**_TWO, "sliding_window": 6}),
+    "arcee": (hf.ArceeConfig, _GROUPED),
+    "seed_oss": (hf.SeedOssConfig, {**_GROUPED, "attention_bias": True}),
+    "granitemoe": (hf.GraniteMoeConfig, {
+        **_TWO, "num_local_experts": 2, "num_experts_per_tok": 1, "embedding_multiplier": 7.0,
+        "attention_multiplier": 0.3,
+    }),
+    "vaultgemma": (hf.VaultGemmaConfig, {**_GROUPED, **_Q, "attn_logit_softcapping": 3.0}),
+    "gpt_oss": (hf.GptOssConfig, {
+        **_GROUPED, "num_local_experts": 2, "num_experts_per_tok": 1, "sliding_window": 6,
+    }),
     "smollm3": (hf.SmolLM3Config, {**_TWO, "no_rope_layers": [1, 0]}),
     "smollm3-unturned": (hf.SmolLM3Config, {**_TWO, "no_rope_layers": [0, 1]}),
     "starcoder2": (hf.Starcoder2Config, {**_TWO, "sliding_window": 6}),

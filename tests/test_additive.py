@@ -28,11 +28,11 @@ def from_even(p: np.ndarray) -> float:
     return float((positive * np.log(positive * len(p))).sum())
 
 
-def share_by_quad(scores: np.ndarray, term: np.ndarray) -> float:
-    """∫ t Cov_t(term, scores) dt over 0 … 1, by scipy's adaptive quadrature."""
+def share_by_quad(scores: np.ndarray, term: np.ndarray, start: np.ndarray | float = 0.0) -> float:
+    """∫ t Cov_t(term, scores) dt over 0 … 1, by scipy's adaptive quadrature; start: logits at 0."""
 
     def grows(t: float) -> float:
-        p = softmax(t * scores)
+        p = softmax(t * scores + start)
         return t * float((p * term * (scores - p @ scores)).sum())
 
     edges = [0, *np.geomspace(1e-3, 1, 7)]
@@ -109,6 +109,32 @@ def test_four_terms_with_a_soft_cap_and_a_window(cap: float | None, window: int 
         by_plain = plain.kl_shares({n: terms[n].numpy() for n in terms.names}, layer.scale)
         for row, name in enumerate(terms.names):
             np.testing.assert_allclose(added.shares[row].numpy(), by_plain[name], atol=1e-10)
+
+
+@pytest.mark.parametrize("cap", [None, 2.0])
+@pytest.mark.parametrize("sink", [-30.0, 0.0, 7.0, 40.0])
+def test_four_terms_beside_a_learned_sink(cap: float | None, sink: float) -> None:
+    """The sink is one more key at which every term is 0, and whose e^0 counts e^sink times."""
+    layer, _ = random_relative(30)
+    layer = replace(layer, sinks=torch.full((layer.n_heads,), sink), soft_cap=cap)
+    generator = torch.Generator().manual_seed(2)
+    rows = torch.randn(30, layer.d_model, generator=generator, dtype=torch.float64)
+    folded = fold_relative(layer)
+    terms = distance_terms(folded, TokenEmbeddings(rows), random_ids(6, 10))
+    added = additive_kl(terms)
+    logits = folded.capped(terms.scores()).numpy()
+    for head, i in ((0, 0), (1, 4), (2, 9), (3, 7)):
+        p = softmax(np.append(logits[head, i, : i + 1], sink))
+        even = softmax(np.append(np.zeros(i + 1), sink))
+        expected = float((p * np.log(np.maximum(p, 1e-300) / even)).sum())
+        assert float(added.divergence[head, i]) == pytest.approx(expected, abs=1e-10)
+        assert float(added.shares[:, head, i].sum()) == pytest.approx(expected, abs=1e-9)
+        if cap is None:
+            scores = np.append(terms.scores()[head, i, : i + 1].numpy() / layer.scale, 0.0)
+            for row, name in enumerate(terms.names):
+                term = np.append(terms[name][head, i, : i + 1].numpy() / layer.scale, 0.0)
+                by_hand = share_by_quad(scores, term, np.append(np.zeros(i + 1), sink))
+                assert float(added.shares[row, head, i]) == pytest.approx(by_hand, abs=1e-9)
 
 
 def test_scores_a_thousand_nats_apart() -> None:

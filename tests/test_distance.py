@@ -189,3 +189,33 @@ def test_bad_indices_are_one_sentence(shapes_unchecked, ids, positions, message)
     layer, embeddings = random_relative(8)
     with pytest.raises(TokenError, match=message):
         distance_terms(fold_relative(layer), embeddings, ids, positions)
+
+
+# ---- learned sinks ---------------------------------------------------------------------------
+
+
+def with_sinks(seed: int = 5, **more):
+    sinks = torch.tensor([0.0, 3.0, -2.0, 40.0]).double()
+    layer, embeddings = random_relative(seed, sinks=sinks, **more)
+    return distance_terms(fold_relative(layer), embeddings, IDS)
+
+
+def test_a_sink_takes_its_share_and_changes_no_term():
+    """Attention is that without the sink, times what the sink leaves: Z/(Z + e^sink)."""
+    terms = with_sinks(soft_cap=1.5, window=3)
+    bare, embeddings = random_relative(5, soft_cap=1.5, window=3)
+    without = distance_terms(fold_relative(bare), embeddings, IDS)
+    for name in DISTANCE_TERMS:
+        assert torch.equal(terms[name], without[name])
+    logits = terms.folded.capped(terms.scores())
+    for head, query, first in ((0, 0, 0), (1, 6, 4), (2, 3, 1), (3, 6, 4)):
+        total = logits[head, query, first : query + 1].exp().sum()
+        sink = terms.folded.sinks[head].exp()
+        expected = without.attention()[head, query] * total / (total + sink)
+        torch.testing.assert_close(terms.attention()[head, query], expected, atol=1e-14, rtol=0)
+    assert float(terms.attention()[3].sum()) < 1e-10  # e^40 leaves nothing
+
+
+def test_a_sink_that_is_no_number_is_refused():
+    with pytest.raises(ShapeError, match="sinks holds NaN"):
+        random_relative(5, sinks=torch.full((4,), torch.nan))

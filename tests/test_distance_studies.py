@@ -25,7 +25,13 @@ from lnattn.rotary.affinity import (
     vectors_at_distance,
 )
 from lnattn.rotary.fold import mean_vectors
-from lnattn.rotary.position import ByDistance, by_distance, distance_variance, self_assertion
+from lnattn.rotary.position import (
+    ByDistance,
+    attention_of_curve,
+    by_distance,
+    distance_variance,
+    self_assertion,
+)
 from lnattn.rotary.terms import DISTANCE_TERMS, distance_divergences
 from lnattn.rotary.weights import RelativeFirstLayer
 from lnattn.selectability.first_layers import first_layer_keys, study_text
@@ -259,6 +265,33 @@ def test_divergences_are_of_the_attention_that_the_block_has(parts, change):
         expected = torch.xlogy(alpha, alpha / less).nan_to_num(0.0).sum(dim=-1)
         np.testing.assert_allclose(found[t], expected.numpy(), atol=2e-7)
         assert expected.max() > 0.01
+
+
+def test_divergences_count_what_a_sink_takes(parts):
+    """The distribution of which KL is taken has the sink as its last entry, and sums to 1."""
+    folded, embeddings = parts
+    sinks = torch.tensor([0.0, 2.0, -1.0, 4.0]).double()
+    folded, ids = replace(folded, sinks=sinks), [1, 2, 3, 4, 9, 9]
+    terms = distance_terms(folded, embeddings, ids)
+    found = distance_divergences(folded, embeddings, ids)
+
+    def with_sink(attention):
+        return torch.cat([attention, 1 - attention.sum(dim=-1, keepdim=True)], dim=-1)
+
+    alpha = with_sink(terms.attention())
+    for t, name in enumerate(DISTANCE_TERMS):
+        less = with_sink(terms.attention(without=name))
+        expected = torch.xlogy(alpha, alpha / less).nan_to_num(0.0).sum(dim=-1)
+        np.testing.assert_allclose(found[t], expected.numpy(), atol=2e-7)
+        assert expected[:, 0].max() > 0.001  # one key, and still a choice
+
+
+def test_attention_by_distance_alone_leaves_a_sink_its_share():
+    curve = np.log([[1.0, 2.0, 5.0], [1.0, 1.0, 2.0]])
+    alone = attention_of_curve(curve)
+    np.testing.assert_allclose(alone, [[0.125, 0.25, 0.625], [0.25, 0.25, 0.5]])
+    beside = attention_of_curve(curve, np.log([2.0, 12.0]))
+    np.testing.assert_allclose(beside, [[0.1, 0.2, 0.5], [0.0625, 0.0625, 0.125]])
 
 
 def test_keys_of_a_text_are_turned():

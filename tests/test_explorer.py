@@ -187,8 +187,9 @@ def test_other_turns_are_refused() -> None:
 
     for rotation, problem in ((Rotation(), "stretches"), (Interleaved(), "more in its first")):
         layer = SimpleNamespace(
-            norm_Q=None, norm_K=None, clip=None, soft_cap=None, bias=None, rotation=rotation, ln=1
-        )
+            norm_Q=None, norm_K=None, clip=None, soft_cap=None, bias=None, sinks=None,
+            rotation=rotation, ln=1,
+        )  # fmt: skip
         with pytest.raises(ResultError, match=problem):
             layers.frequencies(SimpleNamespace(attention=layer), width)
     layer.rotation, layer.ln = model.attention.rotation, None

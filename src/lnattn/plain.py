@@ -81,13 +81,19 @@ class Layer(NamedTuple):
 
 
 # α_ij = exp(s_ij/scale) / Σ_j' exp(s_ij'/scale), over the keys j that query i sees      K Eq. 5
-def attend(scores: Array, scale: float, causal: bool = True) -> Array:  # [H n n] -> [H n n]
+# With a learned sink the sum has one term more, exp(sink), and the row of α is less than 1
+def attend(
+    scores: Array, scale: float, causal: bool = True, sinks: Array | None = None
+) -> Array:  # [H n n], [H] -> [H n n]
     """The softmax over keys; a causal query i sees the keys j ≤ i."""
     n = scores.shape[-1]
     seen = np.tri(n, dtype=bool) if causal else np.ones((n, n), dtype=bool)
     scaled = np.where(seen, scores / scale, -np.inf)
+    if sinks is not None:
+        column = np.tile(sinks[:, None, None], (1, n, 1))
+        scaled = np.concatenate([scaled, column], axis=-1)
     weights = np.exp(scaled - scaled.max(axis=-1, keepdims=True))  # the largest becomes exp(0)
-    return weights / weights.sum(axis=-1, keepdims=True)
+    return (weights / weights.sum(axis=-1, keepdims=True))[..., :n]
 
 
 # s_ij = q(y_i) k(y_j)ᵀ, q(y) = y W_Q + b_Q, k(y) = y W_K + b_K, y = LN(x)             K Eq. 6–8

@@ -114,7 +114,7 @@ def frequencies(model: RelativeFirstLayer, width: int) -> torch.Tensor:
     Raises `ResultError` for a layer that does more than turn its queries and keys alike.
     """
     layer = model.attention
-    more = (layer.norm_Q, layer.norm_K, layer.clip, layer.soft_cap, layer.bias)
+    more = (layer.norm_Q, layer.norm_K, layer.clip, layer.soft_cap, layer.bias, layer.sinks)
     rotation = layer.rotation
     if (
         rotation is None

@@ -170,13 +170,15 @@ def softmax_over_keys(
     causal: bool,
     mask: Bool[Tensor, "*batch key"] | None = None,
     window: int | None = None,
+    sinks: Float[Tensor, "head"] | None = None,
 ) -> Float[Tensor, "*batch head query key"]:
     """softmax_j(scores / scale) over the keys that each query may see.
 
     With `causal`, queries are the last positions of the keys (query i sees keys up to i), and with
-    a `window` only the last so many of these. mask: True for the keys that exist, of every text. A
-    query that may see no key at all gets zero attention. Raises `ShapeError` for scores that are
-    not finite, and for a mask of another number of keys.
+    a `window` only the last so many of these. mask: True for the keys that exist, of every text.
+    sinks: a logit beside those of the keys, which takes its share of the 1 and is left out of what
+    is returned. A query that may see no key at all gets zero attention. Raises `ShapeError` for
+    scores that are not finite, and for a mask of another number of keys.
     """
     queries, keys = scores.shape[-2:]
     every = torch.ones(queries, keys, dtype=torch.bool)
@@ -193,5 +195,15 @@ def softmax_over_keys(
             f"the scores of head {int(bad.nonzero()[0])} are no finite numbers in {scores.dtype}: "
             "weights or inputs are too large; check them, or use .to(torch.float64)."
         )
-    attention = (scores / scale).masked_fill(~visible, -torch.inf).softmax(dim=-1)
-    return attention.masked_fill(~visible, 0.0)
+    logits = (scores / scale).masked_fill(~visible, -torch.inf)
+    if sinks is not None:
+        logits = torch.cat([logits, sink_column(logits, sinks)], dim=-1)
+    return logits.softmax(dim=-1)[..., :keys].masked_fill(~visible, 0.0)
+
+
+def sink_column(
+    logits: Float[Tensor, "*batch head query key"], sinks: Float[Tensor, "head"]
+) -> Float[Tensor, "*batch head query 1"]:
+    """The sinks' logits as one more key of every query, to stand after the others."""
+    column = sinks.to(logits)[:, None, None]
+    return column.expand(*logits.shape[:-1], 1)

@@ -3,7 +3,8 @@
 A head's attention to the token before follows from a sum of terms by a softmax, so no term has a
 number of its own unless one says in which company. Here each has its Shapley value: what it adds to
 the attention on average over all orders in which the terms can be put in (Shapley 1953). The values
-of all terms add up to the attention less that of no term at all, which is even over the keys seen.
+of all terms add up to the attention less that of no term at all, which is even over the keys seen
+(a learned sink takes its part of it).
 They are linear: the mean over some queries less that over others is a sum over terms as well.
 
 Which term *can* turn a head on for some queries and off for others? One that depends on the query's
@@ -29,13 +30,13 @@ from lnattn.inputs import require
 class LookingBack(NamedTuple):
     """Attention to the token before, of the queries 1 … n − 1; float64.
 
-    attention: [head query], as the head pays it; even: [query], of no term; shares:
+    attention: [head query], as the head pays it; even: [head query], of no term; shares:
     [term head query], Shapley values in the order of `terms.names`: attention = even + their sum;
     without: [term head query], the attention where one term is left out.
     """
 
     attention: Float[Tensor, "head query"]
-    even: Float[Tensor, "query"]
+    even: Float[Tensor, "head query"]
     shares: Float[Tensor, "term head query"]
     without: Float[Tensor, "term head query"]
 
@@ -66,9 +67,7 @@ def looking_back(terms: PairTerms) -> LookingBack:
     shares = torch.einsum("ts,shq->thq", _shapley_weights(n_terms), paid)
     whole = 2**n_terms - 1
     left_out = [whole - (1 << term) for term in range(n_terms)]
-    return LookingBack(
-        attention=paid[whole], even=paid[0, 0], shares=shares, without=paid[left_out]
-    )
+    return LookingBack(attention=paid[whole], even=paid[0], shares=shares, without=paid[left_out])
 
 
 def _paid(terms: PairTerms, parts: Tensor, chosen: int) -> Float[Tensor, "head query"]:

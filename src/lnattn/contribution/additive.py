@@ -11,7 +11,8 @@ component of the scores; Kamoda, note of July 2026)::
 
 One weight w_j a key serves all terms. Here f_j = t z_j is what the softmax takes at t, and f'_j is
 1; with a soft cap c, f_j = c tanh(t z_j / c), and f'_j = 1 − (f_j / c)². A share is negative where
-a term pulls attention back to even.
+a term pulls attention back to even. A learned sink is one more key, of which no term speaks: z is 0
+there, and its logit stands beside f along the whole path.
 
 The error in the sum of the shares is known for every query, as the divergence itself is
 (`AdditiveKL.error`); for scores that differ by 1,000 nats at most it stays below 1e-10.
@@ -36,6 +37,8 @@ from lnattn.inputs import require
 _BLOCK = 64
 #: By how much two scores may differ in the first panel of the quadrature, in nats.
 _FIRST_PANEL = 8.0
+#: The same in every panel beside a sink, which may be overtaken anywhere on the path.
+_SINK_PANEL = 4.0
 
 
 class AdditiveKL(NamedTuple):
@@ -72,14 +75,22 @@ def additive_kl(terms: PairTerms) -> AdditiveKL:
     heads, n, _ = terms[terms.names[0]].shape
     seen = visible_keys(n, terms.folded.causal, terms.folded.window)
     cap = getattr(terms.folded, "soft_cap", None)
+    sinks = getattr(terms.folded, "sinks", None)
+    if sinks is not None:
+        seen = torch.nn.functional.pad(seen, (0, 1), value=True)
     shares = torch.empty(len(terms.names), heads, n, dtype=torch.float64)
     divergence = torch.empty(heads, n, dtype=torch.float64)
     for head in range(heads):
         for queries in torch.arange(n).split(_BLOCK):
             parts = [terms[name][head, queries].double() for name in terms.names]
             z = torch.stack(parts) / terms.folded.scale
-            shares[:, head, queries] = _shares(z, seen[queries], cap)
-            divergence[head, queries] = _divergence(z.sum(0), seen[queries], cap)
+            beside = None
+            if sinks is not None:
+                z = torch.nn.functional.pad(z, (0, 1))
+                beside = torch.zeros(n + 1, dtype=torch.float64)
+                beside[-1] = sinks[head]
+            shares[:, head, queries] = _shares(z, seen[queries], cap, beside)
+            divergence[head, queries] = _divergence(z.sum(0), seen[queries], cap, beside)
     return AdditiveKL(shares, divergence)
 
 
@@ -119,25 +130,35 @@ def visible_keys(n: int, causal: bool, window: int | None) -> Bool[Tensor, "quer
 
 
 def _shares(
-    z: Float[Tensor, "term query key"], seen: Bool[Tensor, "query key"], cap: float | None
+    z: Float[Tensor, "term query key"],
+    seen: Bool[Tensor, "query key"],
+    cap: float | None,
+    beside: Float[Tensor, "key"] | None = None,
 ) -> Float[Tensor, "term query"]:
-    """I_k of the terms z⁽ᵏ⁾, which are divided by the scale."""
+    """I_k of the terms z⁽ᵏ⁾, which are divided by the scale; beside: logits that no term moves."""
     scores = z.sum(0)
     weights = torch.zeros_like(scores)
-    for t, step in _path(scores, seen, cap):
+    for t, step in _path(scores, seen, cap, has_sink=beside is not None):
         f = _capped(t * scores, cap)
-        p = f.masked_fill(~seen, -torch.inf).softmax(dim=-1)
+        logits = f if beside is None else f + beside
+        p = logits.masked_fill(~seen, -torch.inf).softmax(dim=-1)
         slope = 1.0 if cap is None else 1 - (f / cap) ** 2
         weights += step * p * (f - (p * f).sum(dim=-1, keepdim=True)) * slope
     return torch.einsum("tqk,qk->tq", z, weights)
 
 
 def _divergence(
-    scores: Float[Tensor, "query key"], seen: Bool[Tensor, "query key"], cap: float | None
+    scores: Float[Tensor, "query key"],
+    seen: Bool[Tensor, "query key"],
+    cap: float | None,
+    beside: Float[Tensor, "key"] | None = None,
 ) -> Float[Tensor, "query"]:
-    """KL(attention ‖ even attention) by its definition."""
-    log_p = _capped(scores, cap).masked_fill(~seen, -torch.inf).log_softmax(dim=-1)
-    surprise = (log_p + seen.sum(dim=-1, keepdim=True).double().log()).masked_fill(~seen, 0.0)
+    """KL(attention ‖ even attention) by its definition; beside: as in `_shares`."""
+    fixed = torch.zeros_like(scores) if beside is None else beside.expand_as(scores)
+    logits = _capped(scores, cap) + fixed
+    log_p = logits.masked_fill(~seen, -torch.inf).log_softmax(dim=-1)
+    log_even = fixed.masked_fill(~seen, -torch.inf).log_softmax(dim=-1)
+    surprise = (log_p - log_even).masked_fill(~seen, 0.0)
     return (log_p.exp() * surprise).sum(dim=-1)
 
 
@@ -146,12 +167,15 @@ def _capped(scores: Tensor, cap: float | None) -> Tensor:
 
 
 def _path(
-    scores: Float[Tensor, "query key"], seen: Bool[Tensor, "query key"], cap: float | None
+    scores: Float[Tensor, "query key"],
+    seen: Bool[Tensor, "query key"],
+    cap: float | None,
+    has_sink: bool,
 ) -> Iterator[tuple[float, float]]:
     """Points t and weights of ∫₀¹ dt: 16 of Gauss and Legendre in panels that double in length.
 
     The first is so short that no score in it differs from another by more than 8 nats: attention
-    changes fastest near 0.
+    changes fastest near 0. Beside a sink all panels are short.
     """
     largest = scores.masked_fill(~seen, -torch.inf).amax(dim=-1)
     least = scores.masked_fill(~seen, torch.inf).amin(dim=-1)
@@ -160,6 +184,8 @@ def _path(
         spread = max(spread, 16 * float(scores[seen].abs().max()) / cap)
     doublings = max(0, int(np.ceil(np.log2(max(spread, 1.0) / _FIRST_PANEL))))
     edges = np.append(0.0, 0.5 ** np.arange(doublings, -1, -1))
+    if has_sink:
+        edges = np.linspace(0.0, 1.0, 1 + max(1, int(np.ceil(spread / _SINK_PANEL))))
     points, weights = np.polynomial.legendre.leggauss(16)
     for start, end in pairwise(edges):
         half = (end - start) / 2

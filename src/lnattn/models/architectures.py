@@ -14,7 +14,7 @@ from typing import Any
 
 from lnattn.errors import CheckpointError
 from lnattn.models.family import Family, WeightSource
-from lnattn.models.refusals import reason_against
+from lnattn.models.refusals import language_model_of, reason_against
 from lnattn.models.relative_families import RelativeFamily
 from lnattn.models.relative_layouts import LAYOUTS
 from lnattn.weights import AttentionLayer, Embeddings
@@ -274,6 +274,22 @@ class RoBERTa(BERT):
         return self.settings.whole("pad_token_id", lowest=0) + 1
 
 
+class Electra(BERT):
+    """ELECTRA whose embeddings are as wide as the model: as BERT."""
+
+    prefixes = ("electra.", "")
+    twins = ("generator_lm_head.weight",)
+
+    def check_variant(self) -> None:
+        super().check_variant()
+        width = self.config.get("embedding_size", 128)
+        if width != self.config.get("hidden_size", 256):
+            self.refuse(
+                f"its embeddings are {width} wide and projected to the width of the model after "
+                "their LayerNorm, which the folding does not describe; use a model of equal widths."
+            )
+
+
 #: Families by the `model_type` of config.json.
 FAMILIES: dict[str, type[Family]] = {
     "gpt2": GPT2,
@@ -284,6 +300,7 @@ FAMILIES: dict[str, type[Family]] = {
     "roberta": RoBERTa,
     "xlm-roberta": RoBERTa,
     "camembert": RoBERTa,
+    "electra": Electra,
     **dict.fromkeys(LAYOUTS, RelativeFamily),
 }
 
@@ -298,6 +315,10 @@ def check_supported(config: Mapping[str, Any], label: str) -> None:
 
 
 def family_of(config: Mapping[str, Any], weights: WeightSource) -> Family:
-    """The family that a configuration names, ready to read; raises as `check_supported`."""
+    """The family that a configuration names, ready to read; raises as `check_supported`.
+
+    Of a model of images and text it is that of the language model inside.
+    """
+    config = language_model_of(config)
     check_supported(config, weights.label)
     return FAMILIES[str(config["model_type"])](config, weights)

@@ -13,8 +13,12 @@ from lnattn.models.settings import Settings
 from lnattn.models.sources import WeightSource
 from lnattn.weights import AttentionLayer, LayerNorm, is_finite
 
-#: What wrappers put before every name of a model: torch.compile, DataParallel, PEFT, trl.
-WRAPPERS = ("_orig_mod.", "module.", "base_model.model.", "pretrained_model.")
+#: What wrappers put before every name of a model: torch.compile, DataParallel, PEFT, trl; and
+#: models of images or sound before those of the language model inside them.
+WRAPPERS = (
+    *("_orig_mod.", "module.", "base_model.model.", "pretrained_model."),
+    *("language_model.", "model.language_model.", "model.text_model."),
+)
 #: Parts of names that adapters add beside the weights, which are then not those of the model.
 _ADAPTERS = (".lora_A.", ".lora_B.", ".base_layer.", ".lora_embedding_A")
 

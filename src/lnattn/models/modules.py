@@ -13,6 +13,7 @@ from lnattn.errors import CheckpointError
 from lnattn.models.architectures import family_of
 from lnattn.models.checkpoints import make_first_layer, read_first_layer
 from lnattn.models.family import Family
+from lnattn.models.refusals import MULTIMODAL
 from lnattn.models.sources import InMemory
 from lnattn.rotary.weights import AnyFirstLayer
 
@@ -94,8 +95,17 @@ def _inner(model: nn.Module) -> nn.Module | None:
         return children["_orig_mod"]
     if hasattr(model, "peft_config") and hasattr(model, "get_base_model"):
         return model.get_base_model()  # type: ignore[operator]
+    if getattr(getattr(model, "config", None), "model_type", None) in MULTIMODAL:
+        return _language_model(model)
     watched = getattr(model, "original_model", None)
     return watched if isinstance(watched, nn.Module) else None
+
+
+def _language_model(model: nn.Module) -> nn.Module | None:
+    """The model of text inside one of images and text."""
+    names = ("language_model", "text_model")
+    parts = [part for name, part in model.named_modules() if name.split(".")[-1] in names]
+    return parts[0] if parts else None
 
 
 def family_of_module(model: Any) -> Family:

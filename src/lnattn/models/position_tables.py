@@ -56,6 +56,10 @@ class RotaryTables:
         module = self.kind(self.config)
         like = torch.empty(0, dtype=dtype)
         cos, sin = module(like, positions.cpu()[None], **options)
+        speeds = getattr(module, "inv_freq", None)
+        if speeds is not None and len(speeds) == cos.shape[-1]:  # gpt_oss writes no angle twice
+            cos = cos.repeat(1, 1, 2)
+            sin = sin.repeat(1, 1, 2)
         return cos[0].to(dtype), sin[0].to(dtype)
 
 

@@ -28,7 +28,12 @@ _RELATIVE = (
     "sum of the six terms, nor of the four by distance."
 )
 _PART = (
-    "its language model is one part of a multimodal checkpoint; save the language model by itself."
+    "its language model is one part of a multimodal checkpoint, which takes its own way with text; "
+    "save the language model by itself."
+)
+_LINEAR = (
+    "its first layer is one of linear attention or a state-space model, which carries a state from "
+    "token to token, so there are no attention scores at the embeddings."
 )
 #: Reasons by the `model_type` of config.json.
 REFUSED = {
@@ -36,15 +41,30 @@ REFUSED = {
     **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "rwkv", "xlstm"), _NO_SCORES),
     **dict.fromkeys(("jamba", "zamba", "zamba2", "bamba", "falcon_h1"), _HYBRID),
     **dict.fromkeys(("bart", "mbart", "marian", "pegasus", "m2m_100"), _CROSS),
-    **dict.fromkeys(("gemma3", "llama4", "mistral3", "llava"), _PART),
+    **dict.fromkeys(("qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe"), _LINEAR),
+    **dict.fromkeys(("llama4", "paligemma", "gemma3n"), _PART),
     **dict.fromkeys(("deberta", "deberta-v2", "xlnet", "mpnet", "transfo-xl"), _RELATIVE),
 }
+
+#: Models of images and text whose language model reads a text as it would by itself: its settings
+#: stand in `text_config`, its tensors under a name of their own (`family.WRAPPERS`).
+MULTIMODAL = ("gemma3", "mistral3", "llava", "llava_next", "internvl", "idefics3", "smolvlm")
 
 #: Settings that give away what an architecture is like whose name is not in the table.
 _SIGNS = {
     "kv_lora_rank": _LATENT,
     "state_size": _NO_SCORES,
 }
+#: What a configuration calls layers that compare no query with a key.
+_STATES = ("linear_attention", "mamba", "mamba2", "conv", "recurrent")
+
+
+def language_model_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings of the language model inside one of `MULTIMODAL`; others as they are."""
+    inner = config.get("text_config")
+    if config.get("model_type") in MULTIMODAL and isinstance(inner, Mapping):
+        return inner
+    return config
 
 
 def reason_against(config: Mapping[str, Any], *, known: bool) -> str | None:
@@ -60,10 +80,15 @@ def reason_against(config: Mapping[str, Any], *, known: bool) -> str | None:
     kind = config.get("model_type")
     if not isinstance(kind, str) or not kind:
         return "its config.json names no model_type, so the layout of its weights is unknown."
+    if kind in MULTIMODAL:
+        return f"{kind}: its config.json has no text_config, the settings of its language model."
     if kind in REFUSED:
         return f"{kind}: {REFUSED[kind]}"
     if known:
         return None
+    kinds = config.get("layer_types")
+    if isinstance(kinds, list) and kinds and kinds[0] in _STATES:
+        return f"{kind}: {_LINEAR}"
     shown = one_line(ascii(kind), 80)
     reasons = [reason for sign, reason in _SIGNS.items() if config.get(sign) not in (None, False)]
     if reasons:

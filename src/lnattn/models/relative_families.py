@@ -205,13 +205,14 @@ class RelativeFamily(Family):
             rotation=self._rotation(),
             bias=self._bias(scale),
             soft_cap=self._soft_cap(),
+            sinks=self._sinks(len(W_Q)),
             window=self._window(),
             causal=self.layout.positions != "t5",
         )
 
     def notes(self) -> dict[str, Any]:
         kind = getattr(self.full_config, "rope_parameters", None) or {}
-        kind = kind.get(getattr(self.mixer, "layer_type", None), kind) or {}
+        kind = kind.get(self._layer_type(), kind) or {}
         return {
             "positions": {
                 "rotary": f"rotary ({kind.get('rope_type', 'default')})",
@@ -360,6 +361,17 @@ class RelativeFamily(Family):
             return None
         return checked_whole(window, "sliding_window", self.weights.label)
 
+    def _sinks(self, heads: int) -> Tensor | None:
+        name = self.layout.sinks
+        if not name:
+            return None
+        return self.read(f"{self.layout.block}.{self.layout.attention}.{name}", heads)
+
+    def _layer_type(self) -> str | None:
+        """'sliding_attention' or 'full_attention', where transformers tells such layers apart."""
+        named = getattr(self.mixer, "layer_type", None)
+        return named or getattr(self.mixer, "attention_type", None)  # OLMo-3
+
     def _rotation(self) -> Rotation | None:
         kind = self.layout.positions
         if kind == "gptj":
@@ -367,7 +379,7 @@ class RelativeFamily(Family):
         if kind != "rotary" or not getattr(self.mixer, "use_rope", True):
             return None
         module = self.module("rotary_emb")
-        layer_type = self.mixer.layer_type if isinstance(module.rope_type, dict) else None
+        layer_type = self._layer_type() if isinstance(module.rope_type, dict) else None
         return position_tables.rotary(type(module), self.full_config, layer_type)
 
     def _bias(self, scale: float) -> DistanceBias | None:

@@ -16,9 +16,10 @@ class Layout:
     LayerNorm and not RMSNorm; one_plus: the gain is stored less 1; joint_norms: one norm over all
     heads; factor: the setting that multiplies embeddings, or 'root' for √d_model; window: the
     window is that of the configuration, whatever the layer; soft_cap: scores are capped; clip:
-    coordinates of queries and keys are bounded by the setting clip_qkv. A setting that is not named
-    here is none of the family's, and is not looked at, whatever a config.json holds. aliases,
-    twins: other names of the token embeddings, without prefix: always, and where they are tied.
+    coordinates of queries and keys are bounded by the setting clip_qkv; sinks: the tensor of
+    learned sinks, a logit for each head. A setting that is not named here is none of the family's,
+    and is not looked at, whatever a config.json holds. aliases, twins: other names of the token
+    embeddings, without prefix: always, and where they are tied.
     """
 
     prefixes: tuple[str, ...] = ("model.", "")
@@ -38,6 +39,7 @@ class Layout:
     window: bool = False
     soft_cap: bool = False
     clip: bool = False
+    sinks: str = ""
     aliases: tuple[str, ...] = ()
     twins: tuple[str, ...] = ("lm_head.weight",)
     positions: Literal["rotary", "gptj", "bloom", "mpt", "t5"] = "rotary"
@@ -72,17 +74,19 @@ _MPT = replace(_DECODER, tokens="wte", block="blocks.0", norm="norm_1", attentio
 #: Families by the `model_type` of config.json.
 LAYOUTS: dict[str, Layout] = {
     "llama": _LLAMA,  # SmolLM and SmolLM2 are Llamas too
+    **dict.fromkeys(("arcee", "seed_oss"), _LLAMA),
     "mistral": Layout(window=True),
     "mixtral": Layout(window=True),
     **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"), _LLAMA),
-    "granite": Layout(factor="embedding_multiplier"),
+    **dict.fromkeys(("granite", "granitemoe"), Layout(factor="embedding_multiplier")),
+    "gpt_oss": Layout(sinks="sinks"),
     "gemma": _GEMMA,
-    "gemma2": replace(_GEMMA, soft_cap=True),
+    **dict.fromkeys(("gemma2", "vaultgemma"), replace(_GEMMA, soft_cap=True)),
     "gemma3_text": _GEMMA,
     "phi3": Layout(query="qkv_proj", joined="blocks", window=True),
     "phi": Layout(centred=True, norms=("q_layernorm", "k_layernorm")),
     "olmo": replace(_LAYER_NORM, clip=True),
-    "olmo2": Layout(norm="", joint_norms=True),
+    **dict.fromkeys(("olmo2", "olmo3"), Layout(norm="", joint_norms=True)),
     "starcoder2": Layout(centred=True, window=True),
     "stablelm": Layout(centred=True, norms=("q_layernorm", "k_layernorm")),
     "gpt_neox": replace(

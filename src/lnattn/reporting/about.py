@@ -91,6 +91,8 @@ def _attention(model: AnyFirstLayer) -> str:
     if isinstance(model, RelativeFirstLayer):
         if model.attention.soft_cap is not None:
             words += f"; scores are bent at {model.attention.soft_cap:g}"
+        if model.attention.sinks is not None:
+            words += "; a learned sink of each head takes a share of its attention"
         if model.attention.norm_Q is not None:
             words += "; queries and keys are normalised"
     return words

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy.special import softmax
 
 from lnattn.position.bias import PositionBias, position_bias, share_of_context
 from lnattn.position.curves import NEAR, nearness, position_table
@@ -17,7 +16,7 @@ from lnattn.reporting.evidence import Evidence
 from lnattn.reporting.heads import HALF, listed
 from lnattn.reporting.part import Figure, Part, Table
 from lnattn.reporting.words import DISTANCE_COLOURS, DISTANCE_NAMES, TERM_COLOURS
-from lnattn.rotary.position import distance_variance
+from lnattn.rotary.position import attention_of_curve, distance_variance
 from lnattn.rotary.terms import DISTANCE_TERMS
 from lnattn.rotary.weights import RelativeFirstLayer
 from lnattn.weights import FirstLayer
@@ -125,16 +124,17 @@ class DistanceCurves:
     """What heads prefer by distance alone: `by_distance`'s curve, and that of permuted weights.
 
     curve, permuted: [head distance], over the scale; share: [term head], of the variance of scores
-    between the keys of a query.
+    between the keys of a query; sinks: [head], of the model's learned sinks, or None.
     """
 
     curve: Float[np.ndarray, "head distance"]
     permuted: Float[np.ndarray, "head distance"]
     share: Float[np.ndarray, "term head"]
+    sinks: Float[np.ndarray, "head"] | None = None
 
     def table(self) -> pd.DataFrame:
         """One row a head: shares of the four terms, and where distance alone would look."""
-        alone = softmax(self.curve, axis=1)
+        alone = attention_of_curve(self.curve, self.sinks)
         rows = {
             DISTANCE_NAMES[name]: row for name, row in zip(DISTANCE_TERMS, self.share, strict=True)
         }
@@ -158,7 +158,13 @@ def curves_of(evidence: Evidence) -> DistanceCurves:
     null = evidence.with_random_heads()
     of_null = distance_variance(null.folded_relative, model.embeddings, weights, distances)
     scale = model.attention.scale
-    return DistanceCurves(curves.curve / scale, of_null.curve / scale, curves.share)
+    sinks = model.attention.sinks
+    return DistanceCurves(
+        curve=curves.curve / scale,
+        permuted=of_null.curve / scale,
+        share=curves.share,
+        sinks=None if sinks is None else sinks.double().numpy(),
+    )
 
 
 def by_distance(evidence: Evidence) -> Part:

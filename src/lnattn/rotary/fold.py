@@ -57,6 +57,7 @@ class FoldedRelative(Heads):
     rotation: Rotation | None
     bias: DistanceBias | None
     soft_cap: float | None
+    sinks: Float[Tensor, "head"] | None
     window: int | None
     causal: bool
 
@@ -166,6 +167,7 @@ def fold_relative(layer: RelativeAttention) -> FoldedRelative:
         rotation=layer.rotation,
         bias=layer.bias,
         soft_cap=layer.soft_cap,
+        sinks=layer.sinks,
         window=layer.window,
         causal=layer.causal,
     )

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float, Int
+from scipy.special import softmax
 from torch import Tensor
 
 from lnattn.attention.nulls import permuted_weights
@@ -147,7 +148,8 @@ class ByDistance:
     weights permuted; share: [term head], of the variance of scores between the keys of a query;
     spread: [head], its square root, divided by the scale; constant: [head], the variance between
     queries that the softmax never sees, as a multiple of that between keys; null_share:
-    [null head], of d, with the heads permuted and the embeddings as they are.
+    [null head], of d, with the heads permuted and the embeddings as they are; sinks: [head], the
+    logits of learned sinks, None for a model without.
     """
 
     curve: Float[np.ndarray, "head distance"]
@@ -156,6 +158,7 @@ class ByDistance:
     spread: Float[np.ndarray, "head"]
     constant: Float[np.ndarray, "head"]
     null_share: Float[np.ndarray, "null head"]
+    sinks: Float[np.ndarray, "head"] | None = None
 
     @property
     def n_heads(self) -> int:
@@ -180,7 +183,19 @@ class ByDistance:
         """
         whole_number(near, "near", most=self.curve.shape[1])
         curve = self.null_curve if null else self.curve
-        return torch.from_numpy(curve).softmax(dim=-1)[:, :near].sum(dim=-1).numpy()
+        return attention_of_curve(curve, self.sinks)[:, :near].sum(axis=1)
+
+
+def attention_of_curve(
+    curve: Float[np.ndarray, "head distance"], sinks: Float[np.ndarray, "head"] | None = None
+) -> Float[np.ndarray, "head distance"]:
+    """Attention if distance alone decided: the softmax of a curve over the scale.
+
+    sinks: learned logits beside those of the keys, which take their share of the 1.
+    """
+    if sinks is None:
+        return softmax(curve, axis=1)
+    return softmax(np.column_stack([curve, sinks]), axis=1)[:, :-1]
 
 
 def by_distance(
@@ -197,6 +212,7 @@ def by_distance(
         return distance_variance(folded, layer.embeddings, unigrams, range(CONTEXT))
 
     scale = model.attention.scale
+    sinks = model.attention.sinks
     of_model = variance_of(model)
     of_null = variance_of(permuted_weights(model, seed))
     between_keys = of_model.variance.sum(axis=0)
@@ -211,6 +227,7 @@ def by_distance(
         spread=np.sqrt(between_keys) / scale,
         constant=of_model.constant / between_keys,
         null_share=np.stack(null_shares),
+        sinks=None if sinks is None else sinks.double().numpy(),
     )
 
 

@@ -36,7 +36,7 @@ QUERIES = 2000
 #: Curves of pairs go over so many distances.
 FAR = 33
 #: The arrays of `ByDistance` by the names that a frozen study gives them.
-_OF_DISTANCE = ("curve", "null_curve", "share", "spread", "constant", "null_share")
+_OF_DISTANCE = ("curve", "null_curve", "share", "spread", "constant", "null_share", "sinks")
 
 #: Common names; a model is asked about those whose two words are tokens of its own.
 NAMES = (
@@ -101,12 +101,13 @@ class RotaryStudy(Result):
         separate = {"by_distance", "record"}
         names = [item.name for item in fields(self) if item.name not in separate]
         arrays = {name: getattr(self, name) for name in names}
-        return arrays | {name: getattr(self.by_distance, name) for name in _OF_DISTANCE}
+        arrays |= {name: getattr(self.by_distance, name) for name in _OF_DISTANCE}
+        return {name: array for name, array in arrays.items() if array is not None}
 
     @classmethod
     def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> RotaryStudy:
         """The result from its arrays and its record."""
-        by_distance = ByDistance(**{name: arrays[name] for name in _OF_DISTANCE})
+        by_distance = ByDistance(**{name: arrays[name] for name in _OF_DISTANCE if name in arrays})
         others = {name: array for name, array in arrays.items() if name not in _OF_DISTANCE}
         return cls(by_distance=by_distance, record=record, **others)
 

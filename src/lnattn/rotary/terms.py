@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lnattn.attention.folding import softmax_over_keys
+from lnattn.attention.folding import sink_column, softmax_over_keys
 from lnattn.attention.forward import causal_mask
 from lnattn.attention.terms import PairTerms
 from lnattn.errors import ShapeError, TokenError
@@ -110,7 +110,13 @@ class DistanceTerms(PairTerms):
     def softmax(self, scores: Tensor) -> Tensor:
         """Attention from scores, as the block makes it."""
         folded = self.folded
-        return softmax_over_keys(folded.capped(scores), 1.0, folded.causal, window=folded.window)
+        return softmax_over_keys(
+            folded.capped(scores),
+            1.0,
+            folded.causal,
+            window=folded.window,
+            sinks=folded.sinks,
+        )
 
 
 def distance_terms(
@@ -185,8 +191,14 @@ def distance_divergences(
     hidden = ~causal_mask(n, n, folded.window) if folded.causal else torch.zeros(n, n).bool()
     total = terms.scores()
 
+    if folded.sinks is not None:  # one more column, which every query sees
+        hidden = torch.cat([hidden, torch.zeros(n, 1).bool()], dim=1)
+
     def log_attention(scores: Tensor) -> Tensor:
-        return folded.capped(scores).masked_fill(hidden, -torch.inf).log_softmax(dim=-1)
+        logits = folded.capped(scores)
+        if folded.sinks is not None:
+            logits = torch.cat([logits, sink_column(logits, folded.sinks)], dim=-1)
+        return logits.masked_fill(hidden, -torch.inf).log_softmax(dim=-1)
 
     before = log_attention(total)
     alpha = before.exp()

@@ -112,7 +112,9 @@ class RelativeAttention(AttentionBlock):
     Key head g serves the query heads g·n, …, (g + 1)·n − 1 of its group of n. ln: the norm that
     feeds them, None where there is none (OLMo-2). norm_Q, norm_K: norms of queries and keys. clip:
     bound of their coordinates. bias: by distance, in units of the scores before the division by
-    `scale`. soft_cap: c in c·tanh(s/(c·scale)). window: how many keys a causal query sees at most.
+    `scale`. soft_cap: c in c·tanh(s/(c·scale)). sinks: a learned logit of each head, which stands
+    beside those of the keys in the softmax and brings no value (gpt_oss). window: how many keys a
+    causal query sees at most.
     Raises `ShapeError` where shapes, norm, scale or window do not fit.
     """
 
@@ -128,21 +130,22 @@ class RelativeAttention(AttentionBlock):
     rotation: Rotation | None = None
     bias: DistanceBias | None = None
     soft_cap: float | None = None
+    sinks: Float[Tensor, "head"] | None = None
     window: int | None = None
     causal: bool = True
 
     def __post_init__(self) -> None:
         if self.ln is not None:
             require(self.ln, (LayerNorm, RMSNorm), "RelativeAttention.ln")
-        sizes = check_tensors(
-            self,
-            {
-                "W_Q": "head d_model d_head",
-                "W_K": "key_head d_model d_head",
-                "b_Q": "head d_head",
-                "b_K": "key_head d_head",
-            },
-        )
+        axes = {
+            "W_Q": "head d_model d_head",
+            "W_K": "key_head d_model d_head",
+            "b_Q": "head d_head",
+            "b_K": "key_head d_head",
+        }
+        if self.sinks is not None:
+            axes["sinks"] = "head"
+        sizes = check_tensors(self, axes)
         if sizes["head"] % sizes["key_head"]:
             raise ShapeError(
                 f"{sizes['head']} query heads cannot share {sizes['key_head']} key heads evenly; "

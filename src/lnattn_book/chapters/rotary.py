@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import torch
 from jaxtyping import Float
-from scipy.special import softmax
 from torch import Tensor
 
 from lnattn.attention.folding import fold
 from lnattn.attention.terms import six_terms
 from lnattn.errors import ResultError
 from lnattn.rotary.fold import FoldedRelative, MeanVectors, fold_relative
+from lnattn.rotary.position import attention_of_curve
 from lnattn.rotary.study import RotaryStudy
 from lnattn.rotary.terms import DISTANCE_TERMS, distance_terms
 from lnattn.rotary.weights import RelativeAttention, TokenEmbeddings
@@ -92,7 +92,7 @@ def without_rotation(model: FirstLayer, ids: Sequence[int]) -> dict[str, float]:
 
 def attention_alone(study: RotaryStudy) -> Float[np.ndarray, "head distance"]:
     """Attention of every head if distance alone decided, over the distances of the study."""
-    return softmax(study.by_distance.curve, axis=1)
+    return attention_of_curve(study.by_distance.curve, study.by_distance.sinks)
 
 
 def by_head(study: RotaryStudy) -> pd.DataFrame:

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
-from scipy.special import softmax
 
+from lnattn.rotary.position import attention_of_curve
 from lnattn.rotary.study import RotaryStudy
 from lnattn.rotary.terms import DISTANCE_TERMS
 from lnattn_book.figures.position import head_grid
@@ -37,7 +37,8 @@ def distance_alone(study: RotaryStudy) -> Figure:
             (study.by_distance.curve[head], DISTANCE_COLOURS["d"], "the model"),
         ):
             ax.plot(curve - curve.mean(), color=colour, label=label)
-    previous = softmax(study.by_distance.curve, axis=1)[:, 1].argmax()
+    alone = attention_of_curve(study.by_distance.curve, study.by_distance.sinks)
+    previous = alone[:, 1].argmax()
     ring(
         axes[previous],
         1,

@@ -46,7 +46,7 @@ from lnattn_book.claims.conditions import (
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import KINDS, SOURCES, Claim, claim, claims
 from lnattn_book.claims.rules import RULES, Effect, Rule
-from lnattn_book.claims.tally import sentence, tally
+from lnattn_book.claims.tally import fragile, sentence, tally
 from lnattn_book.claims.verdicts import (
     ABSENT,
     DERIVED,
@@ -344,10 +344,26 @@ def test_each_claim_counts_once_and_derivations_apart():
     counts = tally(asked, found, "tiny")
     some = {letter: {what: n for what, n in row.items() if n} for letter, row in counts.items()}
     assert some == {
-        **{"K": {HOLDS_IN_PART: 1, HOLDS: 1, ABSENT: 1}, "M": {NOT_ASKED: 1}},
+        **{"K": {HOLDS_IN_PART: 1, HOLDS: 1, ABSENT: 1}, "M": {DERIVED: 1}},
         "B": {HOLDS: 1, DERIVED: 2},
     }
     assert sentence(counts).endswith("2 ✓ holds, 1 ◐ holds in part, 1 – needs its checkpoint.")
+
+
+def test_a_derivation_counts_as_one_without_its_checkpoint_too():
+    (about,) = (one for one in claims().values() if one.id == "K18")
+    assert about.needs_checkpoint
+    assert not about.could_fail
+    assert {what for what, n in tally([about], [], "tiny")["K"].items() if n} == {DERIVED}
+
+
+def test_a_verdict_that_counts_is_fragile_below_four_fifths_of_its_thresholds():
+    asked = [claim("K14"), claim("B4")]
+    weak = record("K14", "gpt2", stands=(3, 4))
+    elsewhere = record("K14", "tiny", stands=(1, 4))
+    firm = record("B4", "a", stands=(4, 5))
+    assert fragile(asked, [elsewhere, weak, firm], "tiny") == ["K14"]
+    assert fragile(asked, [elsewhere, firm], "tiny") == []
 
 
 def test_what_has_no_answer_is_counted_under_one_sign_with_its_causes():

@@ -18,7 +18,7 @@ from PIL import Image
 from small_site import build
 
 from booksite.explorer.publishing import sentences
-from booksite.front_page import FALSIFIABLE, HEADLINE, waiting
+from booksite.front_page import HEADLINE, waiting
 from booksite.opening import WORDS
 from lnattn import fold, load_first_layer, six_terms
 from lnattn.text.tokenizers import encode_documents
@@ -163,9 +163,7 @@ def test_a_page_describes_itself_with_whole_addresses_and_escaped_titles(tmp_pat
 
 
 def test_the_front_page_counts_the_claims_that_wait_for_gpt2() -> None:
-    about = [
-        one.id for one in claims().values() if one.needs_checkpoint and one.kind in FALSIFIABLE
-    ]
+    about = [one.id for one in claims().values() if one.needs_checkpoint and one.could_fail]
     small = waiting([])
     assert small.startswith(f"{len(about)} of the {len(about)} falsifiable claims about GPT-2 wait")
     on_gpt2 = [Record("holds", "", claim=name, model="gpt2") for name in about]

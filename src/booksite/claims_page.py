@@ -3,7 +3,7 @@
 - `{claims-bars}`: the claims of each of the two papers by verdict, and a sentence on them;
 - `{claims-table}`: every claim in a line, with a sign for each model and, unfolded, what was found;
 - `{claims-aside}`: a paragraph for each claim that is open and likely to remain so;
-- `{claims-checks}`: how many have a second way to their number;
+- `{claims-checks}`: how many have a second way to their number, a fragile verdict, a changed rule;
 - `{claims-changed}`: whose rules were changed when numbers were known, with both verdicts;
 - `{claims-machines}`: the machines that sent what a build of theirs gave, see `tools/attest.py`.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,8 @@ from lnattn.models.choice import FALLBACK, default_model
 from lnattn.storage import read_json, write_json
 from lnattn_book.claims import frozen
 from lnattn_book.claims.listed import SOURCES, claims
-from lnattn_book.claims.tally import PAPERS, sentence, tally
-from lnattn_book.claims.verdicts import Record
+from lnattn_book.claims.tally import PAPERS, fragile, sentence, tally
+from lnattn_book.claims.verdicts import Record, listed_words
 from lnattn_book.places import ATTESTATIONS, FROZEN_CLAIMS
 
 MARK = "lnattn_claims"
@@ -105,7 +105,7 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
         elif mark[MARK] == "claims-aside":
             new = paragraphs(app, page, records)
         elif mark[MARK] == "claims-checks":
-            new = nodes.paragraph("", checks())
+            new = nodes.paragraph("", checks(records))
         elif mark[MARK] == "claims-changed":
             new = changed_rules(records)
         else:
@@ -115,12 +115,16 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
         mark.replace_self(new)
 
 
-def checks() -> str:
-    """How many claims have a second way to their number."""
+def checks(records: Sequence[Record]) -> str:
+    """How many claims have a second way to their number, a fragile verdict, a changed rule."""
     second = sum(bool(claim.second) for claim in claims().values())
+    changed = sum(bool(claim.changed) for claim in claims().values())
+    weak = fragile(claims().values(), records, default_model().name)
     return (
         f"For {second} of the {len(claims())} claims another program gives the number as well: "
-        "another library, the slow and plain one or the authors' algorithm, and a test holds it."
+        "another library, the slow and plain one or the authors' algorithm, and a test holds it. "
+        f"The rules of {changed} were changed after their numbers. Of the verdicts that count "
+        f"{len(weak)} are fragile{': ' if weak else ''}{listed_words(weak)}."
     )
 
 

@@ -29,8 +29,6 @@ from lnattn_book.claims.listed import claims
 from lnattn_book.claims.tally import verdict_of
 from lnattn_book.claims.verdicts import ABSENT, NOT_COMPUTABLE, Record, listed_words
 
-#: The kinds of claims that could turn out wrong.
-FALSIFIABLE = ("number", "trend", "cause")
 #: The first paper's headline, claim by claim, in the words of a sentence.
 HEADLINE = {
     "K3": "the pairs that its heads join",
@@ -98,9 +96,7 @@ def minutes_of(env: BuildEnvironment, pages: Iterable[str]) -> int:
 
 def waiting(records: Sequence[Record]) -> str:
     """A sentence on the claims about GPT-2 that need its own weights and could still fail."""
-    about = [
-        claim for claim in claims().values() if claim.needs_checkpoint and claim.kind in FALSIFIABLE
-    ]
+    about = [claim for claim in claims().values() if claim.needs_checkpoint and claim.could_fail]
     verdicts = {claim.id: verdict_of(claim, records, model="") for claim in about}
     open_ = [claim.id for claim in about if verdicts[claim.id] in (ABSENT, NOT_COMPUTABLE)]
     if not open_:

@@ -39,7 +39,7 @@ def geometric_mean(values: Float[np.ndarray, "..."], axis: int | None = None) ->
 
 @torch.no_grad()
 def moved_by(
-    added: Float[torch.Tensor, "d m"], norm: torch.nn.LayerNorm, reader: torch.nn.Module
+    added: Float[torch.Tensor, "d m"], norm: torch.nn.LayerNorm, reader: Any
 ) -> dict[str, float]:
     """By how much at most what `reader` reads moves, when `added` is added to its matrix.
 

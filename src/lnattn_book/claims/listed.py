@@ -65,6 +65,11 @@ class Claim:
     aside: str = ""
 
     @property
+    def could_fail(self) -> bool:
+        """Whether more than a mistake could break it: no derivation, and no question."""
+        return self.kind in ("number", "trend", "cause")
+
+    @property
     def needs_checkpoint(self) -> bool:
         """Whether it is about one published checkpoint, and not about algebra or new models."""
         return self.model in CHECKPOINTS

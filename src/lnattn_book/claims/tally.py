@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lnattn_book.claims.ledger import own_first
 from lnattn_book.claims.listed import Claim
-from lnattn_book.claims.verdicts import ABSENT, DERIVED, NOT_ASKED, SIGNS, Record, counts_as
+from lnattn_book.claims.verdicts import ABSENT, DERIVED, NOT_ASKED, SIGNS, Record, robustness
 
 #: The first letters of the claims of the two papers.
 PAPERS = "KB"
 
 
-def verdict_of(claim: Claim, records: Sequence[Record], model: str) -> str:
-    """The verdict that counts for a claim, of the records that are `counted`.
+def record_of(claim: Claim, records: Sequence[Record], model: str) -> Record | None:
+    """The record that counts for a claim, of those that are `counted`; None where there is none.
 
     Of its own checkpoint where it is about one; else of the model that the book was built on, and
     where that has none, of any. The record of the claim's own chapter comes first.
@@ -24,7 +24,15 @@ def verdict_of(claim: Claim, records: Sequence[Record], model: str) -> str:
         mine = [record for record in mine if claim.is_about(record.model)]
     else:
         mine = [record for record in mine if record.model == model] or mine
-    return mine[0].verdict if mine else ABSENT if claim.needs_checkpoint else NOT_ASKED
+    return mine[0] if mine else None
+
+
+def verdict_of(claim: Claim, records: Sequence[Record], model: str) -> str:
+    """The verdict that counts for a claim (`record_of`), or why there is none."""
+    record = record_of(claim, records, model)
+    if record is None:
+        return ABSENT if claim.needs_checkpoint else NOT_ASKED
+    return record.verdict
 
 
 def tally(
@@ -32,12 +40,13 @@ def tally(
 ) -> dict[str, dict[str, int]]:
     """Number of claims by the first letter of their ids and what they count as.
 
-    model: the one the book was built on. A paper's question is none of its claims.
+    model: the one the book was built on. A paper's question is none of its claims; a derivation
+    counts as one, whatever became of it.
     """
     counts: dict[str, Counter[str]] = {}
     for claim in claims:
         if claim.kind != "question":
-            what = counts_as(claim, verdict_of(claim, records, model))
+            what = verdict_of(claim, records, model) if claim.could_fail else DERIVED
             counts.setdefault(claim.id[0], Counter())[what] += 1
     return {letter: {name: row[name] for name in SIGNS} for letter, row in counts.items()}
 
@@ -52,6 +61,15 @@ def sentence(counts: Mapping[str, Mapping[str, int]]) -> str:
         f"arithmetic, which only a mistake could break; of the {both.total()} that could fail: "
         f"{shown}."
     )
+
+
+def fragile(claims: Iterable[Claim], records: Sequence[Record], model: str) -> list[str]:
+    """The ids of the claims whose verdict that counts would be another one at other thresholds."""
+    return [
+        claim.id
+        for claim in claims
+        if (record := record_of(claim, records, model)) and robustness(record).endswith("fragile")
+    ]
 
 
 def _by_sign(counts: Mapping[str, int]) -> Iterator[str]:

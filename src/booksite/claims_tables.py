@@ -12,6 +12,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 from booksite import links
+from lnattn.errors import capitalised
 from lnattn.models.choice import default_model
 from lnattn_book.claims.ledger import own_first
 from lnattn_book.claims.listed import SOURCES, Claim, claims
@@ -99,7 +100,7 @@ def matrix(app: Sphinx, page: str, records: list[Record]) -> nodes.container:
             first = [(claim, entry) for claim in folded for entry in of.get(claim.id, [])[:1]]
             counts = Counter(SIGNS[counts_as(claim, entry.verdict)] for claim, entry in first)
             marks = " ".join(f"{mark} {counts[mark]}" for mark in SIGNS.values() if counts[mark])
-            source = f"{name[0].upper()}{name[1:]}"
+            source = capitalised(name)
             title = html.escape(f"{source}: {_number(len(folded))} {marks}".rstrip())
             opening = f'<details class="claims-group"><summary>{title}</summary>'
             made += [_html(opening), *rows(letter), _html("</details>")]
@@ -117,7 +118,7 @@ def paragraphs(app: Sphinx, page: str, entries: Iterable[Record]) -> nodes.conta
         by_model = {record.model: record for record in reversed(mine)}
         for model, record in reversed(by_model.items()):
             words = f"{model_name(model)}, {record.verdict}: {record.words}."
-            sentences.append(words[0].upper() + words[1:])
+            sentences.append(capitalised(words))
         text = " ".join([*sentences, about.aside])
         said: list[nodes.Node] = [nodes.strong("", f"{about.id}. "), *inline(text)]
         if mine:

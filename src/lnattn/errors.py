@@ -49,6 +49,15 @@ class ResultError(LnattnError, ValueError):
     """A frozen result is missing, damaged, or was made by something else."""
 
 
+def capitalised(words: str) -> str:
+    """With a capital at the beginning, and the rest as it is.
+
+    >>> capitalised("GPT-2 has one"), capitalised("it has none")
+    ('GPT-2 has one', 'It has none')
+    """
+    return words[:1].upper() + words[1:]
+
+
 def one_line(message: object, length: int = SHOWN) -> str:
     r"""A foreign message or a value in one line, cut in its middle to `length` characters.
 

@@ -65,7 +65,11 @@ def run(args: argparse.Namespace) -> None:
 
     out = Path(args.out)
     named = Path(args.tokenizer)
-    words = [named] if named.is_file() else [*named.glob("*.json")] if named.is_dir() else []
+    words: list[Path] = []
+    if named.is_file():
+        words = [named]
+    elif named.is_dir():
+        words = list(named.glob("*.json"))
     check_outputs([out, out.with_suffix(".json")], [*args.text, *words])
     tokenizer = _find_tokenizer(args.tokenizer)
     # No folder of this machine belongs in a record.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 from torch import Tensor
 
-from lnattn.errors import LnattnError
+from lnattn.errors import LnattnError, capitalised
 from lnattn.reporting.evidence import Evidence
 from lnattn.reporting.part import Part, Table
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
@@ -18,7 +18,7 @@ def about(evidence: Evidence) -> Part:
     table = pd.DataFrame(rows, columns=["", "value"]).set_index("")
     sentences = []
     if difference := _tokenizers_differ(evidence.whole):
-        sentences.append(f"{difference[0].upper()}{difference[1:]}")
+        sentences.append(capitalised(difference))
     return Part(
         name="about",
         title="What the model is",

@@ -121,9 +121,7 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if value is pd.NA or (isinstance(value, float | np.floating) and not math.isfinite(value)):
         return None
-    if isinstance(value, np.floating):
-        return float(f"{value:.6g}")
-    if isinstance(value, float):
+    if isinstance(value, float | np.floating):
         return float(f"{value:.6g}")
     return value.item() if isinstance(value, np.generic) else value
 

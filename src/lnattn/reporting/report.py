@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from lnattn.errors import LnattnError, ResultError, one_line
+from lnattn.errors import LnattnError, ResultError, capitalised, one_line
 from lnattn.inputs import whole_number
 from lnattn.json_files import read_json
 from lnattn.models.checkpoints import load_first_layer
@@ -197,10 +197,5 @@ def _made(name: str, evidence: Evidence) -> Part:
     try:
         part = make(evidence)
     except LnattnError as error:
-        return Part(name, title, [one_line(_sentence(str(error)))], is_missing=True)
+        return Part(name, title, [one_line(capitalised(str(error)))], is_missing=True)
     return replace(part, seconds=time.perf_counter() - begun)
-
-
-def _sentence(words: str) -> str:
-    """With a capital at the beginning."""
-    return words[:1].upper() + words[1:]

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from lnattn.errors import capitalised
 from lnattn_book.benchmark_report import Benchmark, to_other_ways
 
 #: Times as long as what cannot be beaten, in the frozen benchmarks of commit 94d39ffc, of
@@ -143,7 +144,7 @@ def slower_told(table: pd.DataFrame) -> str:
         if len(group)
     ]
     sentence = "; ".join(words)
-    return f"{sentence[:1].upper()}{sentence[1:]}."
+    return f"{capitalised(sentence)}."
 
 
 def left_out(scale: Benchmark) -> list[str]:

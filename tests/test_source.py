@@ -90,6 +90,7 @@ MEANT = {
     "lnattn_book/claims/rules.py": {"own"},
     "lnattn_book/claims/trials.py": {"own", "one"},
     "lnattn_book/figures/variance.py": {"own"},
+    "lnattn_book/page/checks.py": {"found"},
     "lnattn_book/page/guards.py": {"found"},
     "lnattn_book/language_models.py": {"kept"},
     "lnattn_book/layers_above.py": {"found"},

@@ -14,6 +14,7 @@ from typing import Any
 PARTS = (
     "pages",
     "assets",
+    "checks",
     "claims_page",
     "claims_roles",
     "directives",
@@ -22,7 +23,6 @@ PARTS = (
     "explorer.page",
     "front_page",
     "glossary",
-    "guards",
     "head",
     "not_found",
     "opening",

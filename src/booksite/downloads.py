@@ -171,7 +171,7 @@ def drawn_for(ground: str, label: str) -> str:
 
 
 def setup(app: Sphinx) -> None:
-    # Before the guards of the page are read from it (`guards`, at 300).
+    # Before the checks of the page are read from it (`checks`, at 300).
     app.connect("doctree-read", complete, priority=200)
     app.connect("doctree-resolved", offer_drawings)
     # The theme makes its buttons at the default priority, 500, from what the page context holds.

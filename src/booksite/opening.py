@@ -168,7 +168,8 @@ def _is_sight(node: nodes.Element) -> bool:
 
 def _in_the_open(part: nodes.Element) -> Iterator[nodes.Element]:
     """A part and all in it but what lies in a dropdown, a solution or the panel."""
-    if part.get("design_component") == "dropdown" or _APART & set(part["classes"]):
+    is_folded = part.get("design_component") == "dropdown" or part.get("hide_mode") == "all"
+    if is_folded or _APART & set(part["classes"]):
         return
     yield part
     for child in part.children:

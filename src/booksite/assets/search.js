@@ -63,7 +63,7 @@ addEventListener("DOMContentLoaded", () => {
     return summary;
   };
   // The page's own text, without its title and what only leads somewhere.
-  const ASIDE = "h1, button, .guard-note, .figure-files, details.hide";
+  const ASIDE = "h1, button, .check-note, .checks-switch, .figure-files, details.hide";
   Search.htmlToText = (html, anchor) => {
     const page = new DOMParser().parseFromString(html, "text/html");
     const article = page.querySelector("article.bd-article");

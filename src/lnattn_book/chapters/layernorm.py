@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from lnattn import plain
 from lnattn.attention.layernorm import center, standardise
 from lnattn.weights import FirstLayer
+from lnattn_book.page import Check, says
 from lnattn_book.samples import sample_windows
 
 #: Windows of the sample whose tokens stand for real inputs.
@@ -110,3 +111,36 @@ def wins(
     drawn = torch.randn(queries, keys.shape[1], generator=generator, dtype=keys.dtype)
     winners = (drawn @ keys.T).argmax(dim=-1)
     return torch.bincount(winners, minlength=len(keys)).numpy()
+
+
+def checks(
+    plane: Images,
+    share: float,
+    times: float,
+    d_model: int,
+    picks: Int[np.ndarray, "key"],
+    inside: Bool[np.ndarray, "key"],
+    picks_of_k: int,
+) -> Iterator[Check]:
+    """What the page says of its numbers.
+
+    share: of the squared length of MiniLM's inputs, in `d_model` dimensions, that lies along 1;
+    times: how often the longest is as long as the shortest. picks: how many queries pick each of
+    the nine keys in the plane, of which some are inside the hull; picks_of_k: the same of key k,
+    once all keys are of one length.
+    """
+    beside_random = share * d_model
+    yield says("In MiniLM the projection removes next to nothing", share < 1e-3, found=share)
+    yield says("lengths that differ threefold", 2.5 < times < 3.5, found=times)
+    yield says("The whole plane becomes two points", plane.distinct == 2, found=plane.distinct)
+    yield says("about one part in two thousand", 1500 < 1 / share < 2500, found=1 / share)
+    yield says("a fifth of what projecting along", 0.15 < beside_random < 0.25, found=beside_random)
+    yield says("three times as long as the shortest", 2.5 < times < 3.5, found=times)
+    yield says(
+        "No query of two hundred thousand picks one of the keys inside the hull",
+        picks.sum() == 200_000,
+        picks[inside] == 0,
+        found=picks[inside],
+    )
+    yield says("the scaling key k has queries of its own", picks_of_k > 0, found=picks_of_k)
+    yield says("Of real inputs the projection takes next to nothing", share < 1e-3, found=share)

@@ -11,8 +11,8 @@ import torch
 from common import growth, ratio, time_side_by_side
 
 from lnattn.errors import ResultError
-from lnattn.majority.model import ARMS, MajorityTransformer, arm, sequences
-from lnattn.majority.train import Learner, MajorityPlan
+from lnattn_book.studies.majority.encoder import ARMS, MajorityTransformer, arm, sequences
+from lnattn_book.studies.majority.train import Learner, MajorityPlan
 
 TORCH = "torch encoder layer"
 OURS = "count space"
@@ -55,7 +55,7 @@ class Both:
         return loss.item()
 
     def count_space(self) -> float:
-        """One step of `lnattn.majority.train`."""
+        """One step of `lnattn_book.studies.majority.train`."""
         return self.learner.step(self.counts, self.rate)
 
     def methods(self) -> dict[str, Callable[[], Any]]:

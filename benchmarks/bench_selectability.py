@@ -10,9 +10,9 @@ import numpy as np
 from common import growth, peak_memory, ratio, time_side_by_side
 
 from lnattn.selectability.decide import HULL_TOLERANCE, AffineHull, selectability
-from lnattn.selectability.papers_search import BoundedSearch, bounded_search
 from lnattn.selectability.program import widest_query
 from lnattn.selectability.verify import verify
+from lnattn_book.studies.papers_search import BoundedSearch, bounded_search
 
 
 def run(quick: bool = False) -> dict[str, Any]:

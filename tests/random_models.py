@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from transformers import GPT2LMHeadModel
 
-from lnattn import AttentionLayer, Embeddings, LayerNorm, identities, plain
+from lnattn import AttentionLayer, Embeddings, LayerNorm, plain
 from lnattn.models.architectures import GPT2
 from lnattn.models.sources import InMemory
 from lnattn.models.whole_gpt2 import assemble
 from lnattn.transformer import Transformer
+from lnattn_book.studies import identities
 
 
 def randomise(model: torch.nn.Module, seed: int, scale: float = 0.5) -> torch.nn.Module:

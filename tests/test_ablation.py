@@ -17,16 +17,6 @@ from scipy import sparse
 from torch.nn.functional import cross_entropy
 
 from lnattn import distance_terms, fold, fold_relative, load_first_layer, six_terms
-from lnattn.ablation.parts import (
-    ablated_losses,
-    ablation_names,
-    drawn_documents,
-    matched_differences,
-    removals,
-    second_pieces,
-    second_words_of_names,
-)
-from lnattn.ablation.study import Ablations, _read, ablations, interval, windows_of
 from lnattn.affinity.subwords import TokenClasses
 from lnattn.errors import CorpusError, ResultError
 from lnattn.freezing import freeze
@@ -44,6 +34,16 @@ from lnattn_book.claims.verdicts import (
     UNDECIDED,
 )
 from lnattn_book.joining import Joining
+from lnattn_book.studies.ablation.losses import Ablations, _read, ablations, interval, windows_of
+from lnattn_book.studies.ablation.parts import (
+    ablated_losses,
+    ablation_names,
+    drawn_documents,
+    matched_differences,
+    removals,
+    second_pieces,
+    second_words_of_names,
+)
 
 IDS = torch.tensor([3, 17, 9, 9, 30, 2, 21, 5, 11, 8, 13, 1])
 

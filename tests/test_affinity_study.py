@@ -15,18 +15,18 @@ from lnattn import FirstLayer, fold, load_first_layer, plain
 from lnattn.affinity import study as affinity_study
 from lnattn.affinity.auroc import Neighbours, head_auroc, wrong_queries
 from lnattn.affinity.study import HEAD_BASELINES, AffinityResult, detokenization
-from lnattn.affinity.table1 import (
+from lnattn.affinity.vectors import TokenVectors, heat_map, ranks, token_vectors
+from lnattn.errors import ResultError
+from lnattn.stats import bootstrap_means
+from lnattn.storage import write_result
+from lnattn.text.counts import Counts
+from lnattn_book.studies.table1 import (
     TABLE_1,
     distinct_pairs,
     pair_heads,
     table1_ranks,
     token_of,
 )
-from lnattn.affinity.vectors import TokenVectors, heat_map, ranks, token_vectors
-from lnattn.errors import ResultError
-from lnattn.stats import bootstrap_means
-from lnattn.storage import write_result
-from lnattn.text.counts import Counts
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from experiments.book_model.book_model import train_book_model
 from experiments.tests.test_training import TINY, _write_corpus
 from lnattn import load_first_layer, paths
 from lnattn.cli.main import main
-from lnattn.rotary.study import RotaryStudy
 from lnattn.rotary.weights import RelativeFirstLayer
 from lnattn.text.counts import Counts
 from lnattn_book.samples import token_counts
+from lnattn_book.studies.distance_terms import RotaryStudy
 
 LICENCE = "made up by a test, in the public domain"
 
@@ -47,7 +47,9 @@ def data(runs, tmp_path, monkeypatch) -> Path:
     (folder / "text" / "sample.jsonl").write_text(json.dumps({"text": sample}) + "\n")
     monkeypatch.setattr("lnattn.rotary.position.NULLS", 2)
     monkeypatch.setenv("LNATTN_DATA", str(folder))
-    monkeypatch.setattr("lnattn.rotary.study.NAMES", (("cat", "sat"), ("old", "grey")))
+    monkeypatch.setattr(
+        "lnattn_book.studies.distance_terms.NAMES", (("cat", "sat"), ("old", "grey"))
+    )
     assert paths.data_folder() == folder
     return folder
 

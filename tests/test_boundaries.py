@@ -23,40 +23,34 @@ from scipy import sparse
 from test_distance import random_relative
 
 import lnattn
-from lnattn import errors, identities, stats
-from lnattn.ablation.parts import deciles_of
-from lnattn.ablation.study import ablations, interval, windows_of
-from lnattn.affinity import auroc, study, subwords, table1, topk, vectors
+from experiments.nobody_reads_one import frequencies
+from lnattn import errors, stats
+from lnattn.affinity import auroc, study, subwords, topk, vectors
 from lnattn.affinity.auroc import Neighbours
-from lnattn.attention import (
-    circuits,
-    factored,
-    forward,
-    head_scores,
-    layernorm,
-    nulls,
-    paths,
-)
+from lnattn.attention import circuits, factored, forward, head_scores, layernorm, nulls
 from lnattn.composition import study_composition
 from lnattn.contribution.additive import additive_kl
 from lnattn.contribution.kl import SixTermKL
 from lnattn.contribution.study import Convention, kl_of_removal
-from lnattn.costs import formulas, profiling
-from lnattn.majority import model as majority_model
-from lnattn.majority import results as majority_results
-from lnattn.majority import task
-from lnattn.majority.train import MajorityPlan
-from lnattn.position import bias, curves, first_token, measured, sigma, variance, without_tokens
+from lnattn.position import bias, curves, measured, sigma, without_tokens
 from lnattn.rotary import affinity as rotary_affinity
 from lnattn.rotary import fold as rotary_fold
-from lnattn.rotary import frequencies
 from lnattn.rotary import position as rotary_position
-from lnattn.rotary import study as rotary_study
 from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings, apply_rotary
 from lnattn.selectability.decide import selectability
 from lnattn.text.counts import Boundary, Counts
 from lnattn.transformer import Block, FeedForward
 from lnattn.weights import AttentionLayer, Embeddings, FirstLayer, LayerNorm
+from lnattn_book.studies import distance_terms as rotary_study
+from lnattn_book.studies import first_token, identities, table1, variance
+from lnattn_book.studies import head_paths as paths
+from lnattn_book.studies.ablation.losses import ablations, interval, windows_of
+from lnattn_book.studies.ablation.parts import deciles_of
+from lnattn_book.studies.costs import formulas, profiling
+from lnattn_book.studies.majority import encoder as majority_model
+from lnattn_book.studies.majority import long_runs as majority_results
+from lnattn_book.studies.majority import task
+from lnattn_book.studies.majority.train import MajorityPlan
 
 VOCAB, CONTEXT, WIDTH = 12, 16, 8
 
@@ -261,7 +255,6 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     ),
     (lambda p: nulls.random_baseline(0), SHAPE, "d_model"),
     (lambda p: nulls.rotation_moments(p.noise(1), p.noise(1), 1), SHAPE, "d_model"),
-    (lambda p: nulls.rotation_draws(p.noise(1, 2), p.noise(1, 2), 4, 0, 0), SHAPE, "draws"),
     (lambda p: nulls.permuted_weights(p.layer, 0), SHAPE, "first layer"),
     # ---- statistics
     (lambda p: stats.bootstrap_means(np.ones((1, 4)), level=95), RESULT, "level"),

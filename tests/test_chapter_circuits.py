@@ -31,10 +31,6 @@ def test_two_circuits_are_the_block_and_a_missing_bias_shows():
     assert errors.without_bias > 1e-3
 
 
-def test_composition_from_factors_is_the_definition():
-    assert chapter.definition_error(*layers(2)) < 1e-12
-
-
 def test_usable_pairs_are_counted_against_impossible_ones_by_layers():
     composition = model_composition(layers(4), impossible=True)
     table = chapter.usable_and_impossible(composition, [0.1, 0.5], draws=400)
@@ -101,13 +97,6 @@ def test_a_folder_is_loaded_by_its_path_and_not_by_its_last_name(tmp_path):
     folder.symlink_to(data_folder() / "book-gpt2")
     _, first, name = load_whole(Choice(str(folder), "a test"))
     assert first.name != name == str(folder)
-
-
-def test_heads_of_one_layer_are_a_share_of_the_impossible_pairs():
-    composition = model_composition(layers(3), impossible=True)
-    among_highest, of_all = chapter.same_layer_shares(composition)
-    assert of_all == pytest.approx(3 / 6)  # of 3 layers: 3 with themselves, 3 the wrong way round
-    assert 0 <= among_highest <= 1
 
 
 def test_previous_token_heads_are_sorted():

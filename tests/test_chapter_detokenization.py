@@ -11,7 +11,6 @@ from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from lnattn.affinity.auroc import Neighbours
-from lnattn.affinity.query_classes import CLASSES, MEASURES, ClassAuroc
 from lnattn.affinity.study import AffinityResult
 from lnattn.affinity.subwords import Pieces, Subwords
 from lnattn.affinity.vectors import TokenVectors
@@ -20,6 +19,7 @@ from lnattn.text.counts import Counts
 from lnattn_book import small_models
 from lnattn_book.chapters import detokenization as chapter
 from lnattn_book.chapters.detokenization import Heads
+from lnattn_book.studies.query_classes import CLASSES, MEASURES, ClassAuroc
 
 
 @pytest.fixture

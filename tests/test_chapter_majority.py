@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lnattn.majority.results import Curves, Experiment
-from lnattn.majority.task import AUTHORS, majority_data
-from lnattn.majority.train import MajorityPlan
 from lnattn_book.chapters import majority as chapter
+from lnattn_book.studies.majority.long_runs import Curves, Experiment
+from lnattn_book.studies.majority.task import AUTHORS, majority_data
+from lnattn_book.studies.majority.train import MajorityPlan
 
 EPOCHS = np.array([0, 10, 20, 30])
 

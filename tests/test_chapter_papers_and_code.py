@@ -21,12 +21,12 @@ from lnattn.affinity.vectors import token_vectors
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import TERMS
 from lnattn.contribution.study import Contributions
-from lnattn.majority.results import Experiment
 from lnattn.selectability.decide import selectability
 from lnattn.text.counts import Counts
 from lnattn_book import samples
 from lnattn_book.chapters import papers_and_code as chapter
 from lnattn_book.language_models import FrozenArm
+from lnattn_book.studies.majority.long_runs import Experiment
 
 VOCAB = 60
 FIRST_TOKEN = 7

@@ -11,9 +11,9 @@ from scipy.stats import t as student
 
 import lnattn
 from lnattn.paths import data_folder
-from lnattn.rotary.study import RotaryStudy
 from lnattn_book.chapters import rotary as chapter
 from lnattn_book.claims.trials import constants
+from lnattn_book.studies.distance_terms import RotaryStudy
 from lnattn_book.twins import Twins
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from lnattn.selectability import gaussian
 from lnattn.selectability.decide import selectability
-from lnattn.selectability.layers import LayerVerdicts
 from lnattn_book.chapters import unselectable as chapter
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.language_models import FrozenArm
+from lnattn_book.studies.keys_by_layer import LayerVerdicts
 
 # ---- The walk ------------------------------------------------------------------------------------
 
@@ -21,7 +21,12 @@ from lnattn_book.language_models import FrozenArm
 def test_the_walk_on_the_page_agrees_with_the_package(d):
     keys = np.random.default_rng(d).normal(size=(14, d))
     right = selectability(keys).selectable
-    walked = [chapter.is_selectable(key, np.delete(keys, i, 0)) for i, key in enumerate(keys)]
+    others_of = [np.delete(keys, i, 0) for i in range(len(keys))]
+    queries = [key - chapter.nearest_point(key, others_of[i]) for i, key in enumerate(keys)]
+    walked = [
+        bool(queries[i] @ key > (others_of[i] @ queries[i]).max() + 1e-9)
+        for i, key in enumerate(keys)
+    ]
     assert walked == right.tolist()
     assert 0 < sum(walked) < len(keys)
 

@@ -19,13 +19,13 @@ from lnattn.attention.circuits import (
     ov_circuit,
     qk_circuit,
 )
+from lnattn.attention.factored import qr_r
 from lnattn.attention.head_scores import (
     copying_score,
     position_attention,
     previous_token_score,
 )
 from lnattn.attention.nulls import (
-    rotation_draws,
     rotation_moments,
     rotation_z,
 )
@@ -220,6 +220,21 @@ def test_positions_are_divided_by_the_sigma_that_is_given():
             np.testing.assert_allclose(found[head, i, : i + 1], weights / weights.sum(), rtol=1e-9)
     shifted = previous_token_score(folded, W_P, sigma)
     assert shifted.tolist() == pytest.approx(found[:, [1, 2, 3], [0, 1, 2]].mean(dim=1).tolist())
+
+
+def rotation_draws(p, q, d_model: int, draws: int, seed: int):
+    """Scores of all writers with all readers under random rotations: [draw writer reader].
+
+    One rotation serves all pairs of a draw; only the corner of U that the ranks reach is made.
+    """
+    rows, cols = p.shape[-1], q.shape[-1]
+    generator = torch.Generator().manual_seed(seed)
+    gaussian = torch.randn(draws, d_model, cols, generator=generator, dtype=p.dtype)
+    # G = Q R with Q Haar distributed on frames (up to signs, which the squares forget).
+    corner = torch.linalg.solve_triangular(
+        qr_r(gaussian), gaussian[:, :rows], upper=True, left=False
+    )
+    return (p @ corner.square() @ q.mT).sqrt()
 
 
 def test_random_rotations_have_the_moments_that_they_should():

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from test_majority_statistics import curves_with
 
-from lnattn.majority.results import Estimate, Experiment
 from lnattn.stats import Correlation
 from lnattn_book.claims import arms, seeds
 from lnattn_book.claims.correlations import absolute_correlations
@@ -16,6 +15,7 @@ from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.nulls import NullModel, around
 from lnattn_book.claims.rules import OfNull
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN
+from lnattn_book.studies.majority.long_runs import Estimate, Experiment
 
 #: Student's t at 97.5 % with one and two degrees of freedom, and at 98.75 % with two.
 T_1, T_2, T_2_OF_TWO = 12.706205, 4.302653, 6.205347

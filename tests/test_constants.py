@@ -9,11 +9,11 @@ from test_distance import VOCAB, random_relative
 
 from lnattn import distance_terms, fold_relative
 from lnattn.errors import ShapeError
-from lnattn.rotary.constants import coordinate_energies, nearly_a_sum
 from lnattn.rotary.fold import mean_vectors
 from lnattn.rotary.terms import DistanceTerms
-from lnattn.rotary.wanted import back_directions, turned_constants, wants_the_token_before
 from lnattn.rotary.weights import Rotation
+from lnattn_book.studies.constants import coordinate_energies, nearly_a_sum
+from lnattn_book.studies.wanted import back_directions, turned_constants, wants_the_token_before
 
 DISTANCES = (0, 1, 2, 5, 11)
 

@@ -8,14 +8,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lnattn.costs.formulas import (
+from lnattn_book.studies.costs.formulas import (
     PRODUCTS,
     LayerSize,
     layer_parameters,
     least_bytes,
     product_costs,
 )
-from lnattn.costs.profiling import (
+from lnattn_book.studies.costs.profiling import (
     formula_and_count,
     profile_layer,
     random_block,

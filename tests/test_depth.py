@@ -7,7 +7,7 @@ import torch
 
 from lnattn.attention.forward import post_ln_layer, pre_ln_layer
 from lnattn.attention.layernorm import standardise
-from lnattn.depth import ORDERS, through_depth, xavier_block
+from lnattn_book.studies.depth import ORDERS, through_depth, xavier_block
 
 SIZES = {"d_model": 6, "heads": 2, "tokens": 4, "seed": 3}
 #: So few weights that each of them can be moved, up and down.

@@ -7,7 +7,7 @@ import pytest
 
 from lnattn.contribution.kl import _exponential as exponential
 from lnattn.contribution.kl import _exponential_excess as exponential_excess
-from lnattn.exponential import logarithm
+from lnattn_book.studies.majority.exponential import logarithm
 
 SIZES = np.logspace(-7, np.log10(29.9), 300)
 

@@ -15,9 +15,9 @@ from matplotlib.colors import to_rgba
 from test_chapter_majority import BOTH
 
 from lnattn.affinity.study import AffinityResult
-from lnattn.position.variance import FrequencyStudy
-from lnattn.rotary.study import RotaryStudy
 from lnattn_book.figures import ablation, affinity, layernorm, majority, rotary, variance
+from lnattn_book.studies.distance_terms import RotaryStudy
+from lnattn_book.studies.variance import FrequencyStudy
 
 mpl.use("Agg")
 

@@ -13,8 +13,11 @@ from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
+import lnattn
+from lnattn.cli import main
 from lnattn_book import places
 
 ROOT = places.repository()
@@ -110,6 +113,22 @@ def test_the_package_names_no_file_of_the_book():
         assert not [
             one for one in strings if re.search(r"claims\.yml|\bnotebooks\b|\bbook/", one)
         ], path
+
+
+def test_each_module_of_the_package_is_reached():
+    """From a name of `lnattn.__all__` or from a command; what only a chapter needs is the book's.
+
+    Imports for type checkers alone do not count, nor does `lnattn/__init__.py`, which names all.
+    """
+    graph = grimp.build_graph("lnattn", exclude_type_checking_imports=True, cache_dir=None)
+    homes = {lnattn._HOME_OF.get(name, f"lnattn.{name}") for name in lnattn.__all__}
+    commands = {module for module, _ in main.COMMANDS.values()} | {"lnattn.__main__"}
+    reached = homes | commands
+    for door in homes | commands:
+        reached |= graph.find_upstream_modules(door)
+    packages = {name for name in graph.modules if graph.find_children(name)}
+    assert "lnattn.attention.terms" in reached
+    assert not graph.modules - packages - reached
 
 
 def test_rooms_of_the_package_lie_in_layers():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_gpt2, random_layer, randomise, transformer_of
 
-from lnattn import fold, identities
+from lnattn import fold
 from lnattn.attention.forward import (
     both_ln_layer,
     causal_mask,
@@ -21,9 +21,10 @@ from lnattn.attention.forward import (
 )
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import CheckpointError, ShapeError, TokenError
-from lnattn.models.in_memory import block_of_encoder_layer
 from lnattn.models.whole_gpt2 import load_transformer
 from lnattn.weights import LayerNorm
+from lnattn_book.studies import identities
+from lnattn_book.studies.torch_blocks import block_of_encoder_layer
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
 

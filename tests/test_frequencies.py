@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import lnattn
+from experiments.nobody_reads_one.frequencies import spectrum
 from lnattn.rotary.fold import MeanVectors, mean_vectors
-from lnattn.rotary.frequencies import spectrum
 from lnattn.rotary.weights import Rotation
 
 

@@ -6,13 +6,13 @@ import inspect
 
 import numpy as np
 
-from lnattn.affinity.query_classes import class_auroc
 from lnattn.affinity.study import SKILL_QUERIES, AffinityResult, detokenization
 from lnattn.affinity.subwords import subword_ranks
 from lnattn.paths import data_folder
 from lnattn.position.without_tokens import ASSUMED, PositionOnly
 from lnattn.rotary import position
-from lnattn.rotary.study import FAR, QUERIES, RotaryStudy, rotary_study
+from lnattn_book.studies.distance_terms import FAR, QUERIES, RotaryStudy, rotary_study
+from lnattn_book.studies.query_classes import class_auroc
 
 RESULTS = data_folder() / "results"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 
-from lnattn import FirstLayer, identities
+from lnattn import FirstLayer
 from lnattn.attention.folding import fold
+from lnattn_book.studies import identities
 
 
 def test_errors_are_rounding():

@@ -12,9 +12,9 @@ import torch
 from naming import naming
 
 import lnattn
+from experiments.layers_above.lone_tokens import vectors_of_layers
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import ResultError
-from lnattn.lone_tokens import vectors_of_layers
 from lnattn.models.modules import family_of_module
 from lnattn.models.whole_gpt2 import assemble
 from lnattn.rotary.affinity import vectors_at_distance

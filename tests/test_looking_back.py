@@ -14,8 +14,8 @@ from test_contribution import random_embeddings, random_ids
 from test_distance import VOCAB, random_relative
 
 from lnattn import distance_terms, fold, fold_relative, six_terms
-from lnattn.attention.looking_back import looking_back
 from lnattn.errors import TokenError
+from lnattn_book.studies.looking_back import looking_back
 
 
 def rotary_terms(n: int = 7, **more):

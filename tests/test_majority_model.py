@@ -6,7 +6,12 @@ import math
 
 import torch
 
-from lnattn.majority.model import MajorityTransformer, arm, initial_parameters, other_normals
+from lnattn_book.studies.majority.encoder import (
+    MajorityTransformer,
+    arm,
+    initial_parameters,
+    other_normals,
+)
 
 
 def test_parameters_of_the_paper():

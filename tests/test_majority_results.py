@@ -8,12 +8,12 @@ from naming import naming
 
 from experiments.majority.plans import jobs_of
 from lnattn.errors import ResultError
-from lnattn.majority import results
-from lnattn.majority.model import arm
-from lnattn.majority.results import Experiment
-from lnattn.majority.train import angles_to_ones
 from lnattn_book.claims.frozen import frozen_records
 from lnattn_book.places import repository
+from lnattn_book.studies.majority import long_runs
+from lnattn_book.studies.majority.encoder import arm
+from lnattn_book.studies.majority.long_runs import Experiment
+from lnattn_book.studies.majority.train import angles_to_ones
 
 FOLDER = repository() / "data" / "results" / "majority"
 FROZEN = sorted(path.stem for path in FOLDER.glob("*.json"))
@@ -53,7 +53,7 @@ def test_the_frozen_claims_follow_from_the_frozen_results():
     entries = {(entry.claim, entry.model): entry.values for entry in found}
     main = Experiment.read(FOLDER, "main")
     for model, name in (("the authors' norm", "authors"), ("equal norms √d", "rms")):
-        ratio = results.slowdown(main, name, "layernorm", accuracy=0.85)
+        ratio = long_runs.slowdown(main, name, "layernorm", accuracy=0.85)
         assert ratio is not None
         assert entries["B4", f"majority, {model}"]["85%"] == pytest.approx(ratio.value)
         angle = main.of(name).angle

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lnattn.errors import ResultError
-from lnattn.majority import results
-from lnattn.majority.results import Curves, Experiment, median, ratio_of_medians
-from lnattn.majority.train import MajorityPlan
 from lnattn_book.claims import brody, ours
+from lnattn_book.studies.majority import long_runs
+from lnattn_book.studies.majority.long_runs import Curves, Experiment, median, ratio_of_medians
+from lnattn_book.studies.majority.train import MajorityPlan
 
 
 def curves_with(accuracy: Any) -> Curves:
@@ -66,26 +66,26 @@ def test_slowdown_pairs_the_seeds_that_both_arms_have():
     fast = replace(curves_with([[0, 1, 1, 1], [0, 0, 1, 1]]), arm="layernorm", seeds=(4, 7))
     slow = replace(curves_with([[0, 0, 0, 1], [1, 1, 1, 1], [0, 0, 1, 1]]), seeds=(7, 5, 4))
     both = Experiment((fast, slow), {})
-    found = results.slowdown(both, "rms", "layernorm", accuracy=0.9)
+    found = long_runs.slowdown(both, "rms", "layernorm", accuracy=0.9)
     # Seed 4 takes 5 and 10 epochs, seed 7 takes 10 and 15: medians 7.5 and 12.5.
     assert found.value == pytest.approx(12.5 / 7.5)
     # Resampled in pairs, a ratio is that of one seed or of both; mixed, 15/5 would be the largest.
     assert (found.low, found.high) == pytest.approx((1.5, 2.0))
-    assert results.slowdown(both, "rms", "layernorm", accuracy=1.1) is None
+    assert long_runs.slowdown(both, "rms", "layernorm", accuracy=1.1) is None
 
 
 def test_a_threshold_is_reached_where_a_run_is_as_good_as_it():
     """Epochs 0, 5 and 10; the third run begins above the threshold, the last never comes near."""
     rows = [[0.25, 0.5, 0.75], [0.25, 0.75, 0.5], [0.75, 0.25, 0.25], [0.25, 0.25, 0.25]]
     curves = curves_with(rows)  # loss: 1 − accuracy
-    assert results.epochs_to(curves, accuracy=0.75).tolist() == [10, 5, 0, np.inf]
-    assert results.epochs_to(curves, loss=0.25).tolist() == [10, 5, 0, np.inf]
-    assert results.epochs_to(curves, loss=0.5).tolist() == [5, 5, 0, np.inf]
+    assert long_runs.epochs_to(curves, accuracy=0.75).tolist() == [10, 5, 0, np.inf]
+    assert long_runs.epochs_to(curves, loss=0.25).tolist() == [10, 5, 0, np.inf]
+    assert long_runs.epochs_to(curves, loss=0.5).tolist() == [5, 5, 0, np.inf]
 
 
 def test_the_angle_falls_where_its_end_is_lower():
     angle = np.array([[60, 70, 20], [50, 10, 45], [30, 20, 40]], dtype=np.float32)
-    found = results.fall_of_the_angle(replace(curves_with([[0] * 3] * 3), angle=angle))
+    found = long_runs.fall_of_the_angle(replace(curves_with([[0] * 3] * 3), angle=angle))
     assert (found.value, found.low, found.high) == (5, -10, 40)
 
 
@@ -182,15 +182,15 @@ def test_a_lag_is_0_where_the_slower_arm_alone_arrives():
     one = replace(curves_with([[0, 0, 0.8], [0, 0.8, 0.9]]), arm="layernorm")
     other = replace(curves_with([[0, 0, 0.2], [0, 0.1, 0.2]]), arm="rms")
     both = Experiment((one, other), {})
-    assert results.lag(both, "layernorm", "rms", accuracy=0.7) == (0, 0, 0)
-    assert results.lag(both, "rms", "layernorm", accuracy=0.7).value == np.inf
-    assert results.lag(both, "rms", "layernorm", accuracy=0.95) is None
-    assert results.lag(both, "layernorm", "rms", accuracy=0.1).value == pytest.approx(1.0)
-    assert results.lag(both, "rms", "layernorm", loss=0.95).value == pytest.approx(1.0)
+    assert long_runs.lag(both, "layernorm", "rms", accuracy=0.7) == (0, 0, 0)
+    assert long_runs.lag(both, "rms", "layernorm", accuracy=0.7).value == np.inf
+    assert long_runs.lag(both, "rms", "layernorm", accuracy=0.95) is None
+    assert long_runs.lag(both, "layernorm", "rms", accuracy=0.1).value == pytest.approx(1.0)
+    assert long_runs.lag(both, "rms", "layernorm", loss=0.95).value == pytest.approx(1.0)
 
 
 def test_an_estimate_in_words():
-    assert str(results.Estimate(3.14159, 2.0, 25.4)) == "3.14 (2 to 25)"
-    assert str(results.Estimate(20.04, 19.96, np.inf)) == "20 (20 to not reached)"
-    assert str(results.Estimate(np.inf, np.inf, np.inf)) == "not reached"
-    assert results.words(-31.2) == "-31"
+    assert str(long_runs.Estimate(3.14159, 2.0, 25.4)) == "3.14 (2 to 25)"
+    assert str(long_runs.Estimate(20.04, 19.96, np.inf)) == "20 (20 to not reached)"
+    assert str(long_runs.Estimate(np.inf, np.inf, np.inf)) == "not reached"
+    assert long_runs.words(-31.2) == "-31"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from naming import naming
 
 from lnattn.errors import ShapeError
-from lnattn.majority.task import (
+from lnattn_book.studies.majority.task import (
     AUTHORS,
     eligible,
     majority_data,

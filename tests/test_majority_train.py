@@ -10,10 +10,17 @@ import torch
 from naming import naming
 
 from lnattn.errors import ResultError, ShapeError
-from lnattn.majority.gradients import accuracy_of, loss_and_gradients
-from lnattn.majority.model import ARMS, DIRECTION, MajorityTransformer, arm, sequences
-from lnattn.majority.results import Experiment
-from lnattn.majority.train import (
+from lnattn.paths import data_folder
+from lnattn_book.studies.majority.encoder import (
+    ARMS,
+    DIRECTION,
+    MajorityTransformer,
+    arm,
+    sequences,
+)
+from lnattn_book.studies.majority.gradients import accuracy_of, loss_and_gradients
+from lnattn_book.studies.majority.long_runs import Experiment
+from lnattn_book.studies.majority.train import (
     Adam,
     Learner,
     MajorityPlan,
@@ -22,7 +29,6 @@ from lnattn.majority.train import (
     evaluate,
     train,
 )
-from lnattn.paths import data_folder
 
 PLAN = MajorityPlan(d_model=6, classes=7, length=14, margin=2, examples=600, batch=160, epochs=3)
 

@@ -14,8 +14,6 @@ from scipy.stats import spearmanr
 
 import lnattn
 from lnattn.attention.nulls import permuted_weights
-from lnattn.position.first_token import FirstTokenSwitch
-from lnattn.position.variance import frequency_study, variance_of_inputs
 from lnattn.position.without_tokens import ASSUMED
 from lnattn.weights import FirstLayer
 from lnattn_book import null_models
@@ -23,6 +21,8 @@ from lnattn_book.by_place import GPT2_SIGMA
 from lnattn_book.chapters.information_gain import Gain
 from lnattn_book.chapters.variance import Frequency
 from lnattn_book.claims.rules import Rule
+from lnattn_book.studies.first_token import FirstTokenSwitch
+from lnattn_book.studies.variance import frequency_study, variance_of_inputs
 
 VOCAB, CONTEXT, EPS = 40, 32, 1e-5
 COUNTS = np.random.default_rng(1).permutation(np.arange(VOCAB) ** 2) + 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lnattn.selectability import papers_search, random_keys
 from lnattn.selectability.decide import selectability
-from lnattn.selectability.papers_search import bounded_search
-from lnattn.selectability.random_keys import random_grid, standardised
+from lnattn_book.studies import papers_search, random_keys
+from lnattn_book.studies.papers_search import bounded_search
+from lnattn_book.studies.random_keys import random_grid, standardised
 
 
 def normal(n: int, d: int, seed: int = 0) -> np.ndarray:

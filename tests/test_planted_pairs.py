@@ -7,8 +7,8 @@ from narrow_gpt2 import narrow_gpt2
 from planted_pairs import JOINS, SAME, plant
 
 import lnattn
-from lnattn.affinity.table1 import pair_heads, table1_ranks
 from lnattn.affinity.vectors import same_token_z, token_vectors
+from lnattn_book.studies.table1 import pair_heads, table1_ranks
 
 
 @pytest.mark.parametrize("planted", [plant, None])

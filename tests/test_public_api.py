@@ -22,7 +22,7 @@ EXAMPLES = _CODE.findall((repository() / "book" / "api.md").read_text(encoding="
 @pytest.mark.parametrize("name", lnattn.__all__)
 def test_examples_show_what_happens(name):
     thing = getattr(lnattn, name)
-    module = importlib.import_module(thing.__module__)
+    module = thing if inspect.ismodule(thing) else importlib.import_module(thing.__module__)
     (example,) = doctest.DocTestFinder(recurse=False).find(
         inspect.unwrap(thing), name, module=False, globs=dict(vars(module))
     )
@@ -30,7 +30,7 @@ def test_examples_show_what_happens(name):
     assert doctest.DocTestRunner().run(example).failed == 0
 
 
-@pytest.mark.parametrize("name", [name for name in lnattn.__all__ if name != "LnattnError"])
+@pytest.mark.parametrize("name", sorted({*lnattn.__all__} - {"LnattnError", "plain"}))
 def test_a_docstring_tells_of_every_argument(name):
     thing = getattr(lnattn, name)
     told = inspect.getdoc(thing)

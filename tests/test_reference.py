@@ -9,8 +9,8 @@ from random_models import random_gpt2
 
 import lnattn
 from lnattn.errors import CheckpointError
-from lnattn.identities import attention_error
 from lnattn.models.reference import load_reference_model
+from lnattn_book.studies.identities import attention_error
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from random_models import random_gpt2, transformer_of
 
 import lnattn
 from lnattn import plain
-from lnattn.attention.paths import two_layer_paths
 from lnattn.attention.residual import decompose
 from lnattn.transformer import Block
+from lnattn_book.studies.head_paths import two_layer_paths
 
 CONFIGURATIONS = [
     # layers, d_model, heads, length

@@ -19,28 +19,28 @@ import lnattn
 
 #: The rooms whose results pages and reports rest on.
 ROOMS = (
-    "ablation",
-    "affinity",
-    "composition",
-    "contribution",
-    "depth",
-    "lone_tokens",
-    "majority",
-    "position",
-    "rotary",
-    "selectability",
-    "stats",
+    "lnattn.affinity",
+    "lnattn.composition",
+    "lnattn.contribution",
+    "lnattn.position",
+    "lnattn.rotary",
+    "lnattn.selectability",
+    "lnattn.stats",
+    "lnattn_book.studies",
+    "experiments.layers_above.lone_tokens",
 )
 #: Modules of those rooms whose classes are what a study is given, or how it is computed.
 GIVEN = {
-    "affinity.vectors",
-    "majority.gradients",
-    "majority.kernel",
-    "majority.model",
-    "majority.train",
-    "rotary.fold",
-    "rotary.weights",
-    "selectability.kernel",
+    "lnattn.affinity.vectors",
+    "lnattn.rotary.fold",
+    "lnattn.rotary.weights",
+    "lnattn.selectability.kernel",
+    "lnattn_book.studies.majority.encoder",
+    "lnattn_book.studies.majority.gradients",
+    "lnattn_book.studies.majority.kernel",
+    "lnattn_book.studies.majority.train",
+    "lnattn_book.studies.costs.formulas",
+    "lnattn_book.studies.costs.profiling",
 }
 #: What a result is stored by, which writing and reading it tests; and what the model was.
 STORED = {"arrays", "restored", "causal"}
@@ -49,10 +49,10 @@ TESTS = Path(__file__).parent
 
 def modules(room: str) -> Iterator[str]:
     """A room's modules by name, itself first, without those that make no results."""
-    package = importlib.import_module(f"lnattn.{room}")
+    package = importlib.import_module(room)
     yield package.__name__
     for found in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{package.__name__}."):
-        if found.name.removeprefix("lnattn.") not in GIVEN:
+        if found.name not in GIVEN:
             yield found.name
 
 
@@ -94,10 +94,9 @@ def named_in(path: Path) -> frozenset[str]:
 
 def files_of(room: str) -> list[Path]:
     """Test files that import from a room, or from the package what lives there."""
-    public = [
-        name for name, home in lnattn._HOME_OF.items() if f"{home}.".startswith(f"lnattn.{room}.")
-    ]
-    known = (f"lnattn.{room}", f"from lnattn import {room}", *public)
+    public = [name for name, home in lnattn._HOME_OF.items() if f"{home}.".startswith(f"{room}.")]
+    package, _, name = room.rpartition(".")
+    known = (room, f"from {package} import {name}", *public)
     found = []
     for path in sorted(TESTS.glob("test_*.py")):
         text = path.read_text("utf-8")

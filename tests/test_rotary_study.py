@@ -17,17 +17,17 @@ from lnattn.affinity.vectors import TokenVectors
 from lnattn.cli.main import main
 from lnattn.errors import CorpusError, ResultError
 from lnattn.rotary import position
-from lnattn.rotary import study as study_module
 from lnattn.rotary.affinity import sample_queries
 from lnattn.rotary.fold import mean_vectors
 from lnattn.rotary.position import distance_variance, self_assertion
-from lnattn.rotary.study import RotaryStudy, known_pairs, rank_pairs, rotary_study
 from lnattn.rotary.terms import DistanceTerms
 from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings
 from lnattn.storage import write_result
 from lnattn.text.counts import Counts
 from lnattn_book import freezing as book_freezing
 from lnattn_book.figures import rotary as figures
+from lnattn_book.studies import distance_terms as study_module
+from lnattn_book.studies.distance_terms import RotaryStudy, known_pairs, rank_pairs, rotary_study
 
 mpl.use("Agg")
 WORDS = 40

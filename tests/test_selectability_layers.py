@@ -15,9 +15,9 @@ from lnattn.freezing import freeze
 from lnattn.models.attending import keys_of_layers, patched
 from lnattn.selectability.decide import selectability
 from lnattn.selectability.first_layers import first_layer_keys
-from lnattn.selectability.layers import LayerVerdicts, decide_layers
 from lnattn_book.claims import unselectable
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.studies.keys_by_layer import LayerVerdicts, decide_layers
 
 
 def drawn_keys(seed: int) -> list[np.ndarray]:

@@ -82,7 +82,7 @@ PRONOUNS = {"found", "one", "own", "some", "kept"}
 MEANT = {
     "lnattn/affinity/auroc_kernel.py": {"one"},
     "lnattn/rotary/affinity.py": {"own"},
-    "lnattn/rotary/study.py": {"own"},
+    "lnattn_book/studies/distance_terms.py": {"own"},
     "lnattn_book/by_place.py": {"own"},
     "lnattn_book/chapters/detokenization.py": {"found"},
     "lnattn_book/chapters/information_gain.py": {"own"},

@@ -14,7 +14,6 @@ from scipy import sparse
 
 from lnattn import plain
 from lnattn.affinity.auroc import Neighbours, head_auroc
-from lnattn.affinity.query_classes import CLASSES, KEYS, MEASURES, class_auroc
 from lnattn.affinity.subwords import (
     TOPS,
     PieceRule,
@@ -33,6 +32,7 @@ from lnattn.errors import CorpusError, TokenError
 from lnattn.text.counts import Counts
 from lnattn_book.claims import ours
 from lnattn_book.claims.verdicts import Record
+from lnattn_book.studies.query_classes import CLASSES, KEYS, MEASURES, class_auroc
 
 
 class WordPiece:

@@ -14,10 +14,11 @@ from scipy.stats import spearmanr
 from lnattn import fold
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError
-from lnattn.position import variance as variance_module
-from lnattn.position.first_token import FirstTokenSwitch, first_token_switch, switch_by_place
 from lnattn.position.sigma import assumed_inverse_sigma, inverse_sigma_bands
-from lnattn.position.variance import (
+from lnattn.stats import spearman
+from lnattn_book.studies import variance as variance_module
+from lnattn_book.studies.first_token import FirstTokenSwitch, first_token_switch, switch_by_place
+from lnattn_book.studies.variance import (
     VarianceOfInputs,
     frequency_study,
     information_gain,
@@ -26,7 +27,6 @@ from lnattn.position.variance import (
     token_norms,
     variance_of_inputs,
 )
-from lnattn.stats import spearman
 
 
 @pytest.fixture(scope="module")

@@ -46,8 +46,8 @@ TREE = WORK / "tree"
 LISTED = ROOT / "tests" / "survivors.toml"
 #: What numbers rest on; `--all` samples each of them.
 SCIENCE = (
-    "attention", "rotary", "affinity", "position", "contribution", "ablation", "composition",
-    "selectability", "majority", "stats", "text", "storage", "claims",
+    "attention", "rotary", "affinity", "position", "contribution", "composition",
+    "selectability", "stats", "text", "storage", "studies", "claims",
 )  # fmt: skip
 #: Test files that build books, start browsers or run chapters: minutes for each mutant.
 SLOW = (

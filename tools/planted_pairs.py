@@ -22,10 +22,10 @@ from torch import Tensor
 from transformers import AutoTokenizer
 
 from lnattn.affinity.subwords import continuation_pieces, token_classes
-from lnattn.affinity.table1 import TABLE_1, token_of
 from lnattn.paths import data_folder
 from lnattn.text.counts import Counts
 from lnattn_book.claims.ours import piece_rule
+from lnattn_book.studies.table1 import TABLE_1, token_of
 
 JOINS, SAME = 7, 2
 #: Length of a latent vector as a part of the embedding's: of Table 1, of pieces, of all others.

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.snapshots import Snapshot
-from lnattn.affinity.query_classes import CLASSES, class_auroc
 from lnattn.affinity.subwords import (
     PieceRule,
     continuation_pieces,
@@ -42,6 +41,7 @@ from lnattn.weights import FirstLayer
 from lnattn_book.claims.ours import piece_rule
 from lnattn_book.samples import FEWEST_WINDOWS, sample_tokens, sample_windows
 from lnattn_book.small_models import BEST
+from lnattn_book.studies.query_classes import CLASSES, class_auroc
 
 #: Texts whose terms are compared.
 _TEXTS = 20

@@ -1,7 +1,7 @@
 """What a model loses where pieces are joined, when a part of its first layer's scores is left out.
 
-As `lnattn.ablation` measures it, with two differences: nothing that continues a word or a name is
-among the matched tokens, and the second layer is looked at, too.
+As `lnattn_book.studies.ablation` measures it, with two differences: nothing that continues a word
+or a name is among the matched tokens, and the second layer is looked at, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ from scipy import sparse
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from lnattn.ablation.parts import (
+from lnattn.affinity.subwords import TokenClasses
+from lnattn.attention.forward import causal_mask
+from lnattn.attention.terms import SixTerms
+from lnattn.models.attending import losses, patched
+from lnattn.progress import progress_bar
+from lnattn_book.studies.ablation.losses import interval, windows_of
+from lnattn_book.studies.ablation.parts import (
     PAIRS,
     PLACE,
     deciles_of,
@@ -25,12 +31,6 @@ from lnattn.ablation.parts import (
     removals,
     second_pieces,
 )
-from lnattn.ablation.study import interval, windows_of
-from lnattn.affinity.subwords import TokenClasses
-from lnattn.attention.forward import causal_mask
-from lnattn.attention.terms import SixTerms
-from lnattn.models.attending import losses, patched
-from lnattn.progress import progress_bar
 
 #: All terms in which a position takes part.
 POSITION = "position"
@@ -110,7 +110,7 @@ def lost(  # noqa: PLR0913 (what a measurement reads)
     'words' that begin right after a split one, 'second layer' (1 − cos of its attention output, at
     second pieces), and 'everywhere' (beside: 0).
     each_head: whether T^ee is left out of each head alone, too. Other arguments as of
-    `lnattn.ablation.ablations`.
+    `lnattn_book.studies.ablation.ablations`.
     """
     texts = windows_of(documents, window, first)
     of_texts = []

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from experiments.layers_above.lone_tokens import LayerVectors, vectors_of_layers
 from lnattn.affinity.subwords import Pieces, continuation_pieces, cycle, subword_ranks
-from lnattn.lone_tokens import LayerVectors, vectors_of_layers
 from lnattn.models.alone import WholeModel, whole_model
 from lnattn.models.verification import evaluating
 from lnattn.rotary.weights import AnyFirstLayer

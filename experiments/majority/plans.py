@@ -18,11 +18,11 @@ import numpy as np
 from experiments.majority.runs import Job, run_job
 from experiments.once import forget
 from lnattn.errors import ShapeError
-from lnattn.majority.results import Experiment
-from lnattn.majority.task import AUTHORS
-from lnattn.majority.train import MajorityPlan
 from lnattn.progress import progress_bar
 from lnattn.storage import provenance, read_json, write_result
+from lnattn_book.studies.majority.long_runs import Experiment
+from lnattn_book.studies.majority.task import AUTHORS
+from lnattn_book.studies.majority.train import MajorityPlan
 
 #: A quarter of the examples in batches of a quarter: as many steps, each at a quarter of the cost.
 #: Stopped early; the learning rate decays as if it went on to the paper's 1000 epochs.

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from experiments.once import once
-from lnattn.majority.model import arm
-from lnattn.majority.train import MajorityPlan, train
+from lnattn_book.studies.majority.encoder import arm
+from lnattn_book.studies.majority.train import MajorityPlan, train
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def run_job(
 
     progress: called with the epochs of each run that is done. Returns `epoch` [point]; `loss`,
     `accuracy`, `angle` and `spread`, float32 [run point], and `queries` and `keys` [run class d],
-    as `lnattn.majority.train.train` says; `seconds`, of all runs.
+    as `lnattn_book.studies.majority.train.train` says; `seconds`, of all runs.
     Raises `ResultError` when the folder holds another job of this name.
     """
     by_seed = []

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 import lnattn
+from experiments.nobody_reads_one.frequencies import spectrum
 from lnattn.affinity.auroc import Neighbours, head_auroc
 from lnattn.affinity.vectors import mean_sigma
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
@@ -18,7 +19,6 @@ from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import input_rows
 from lnattn.errors import CorpusError
 from lnattn.rotary.fold import mean_vectors
-from lnattn.rotary.frequencies import spectrum
 from lnattn.weights import Embeddings
 from lnattn_book.samples import sample_framed, token_counts
 

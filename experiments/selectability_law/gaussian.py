@@ -8,7 +8,7 @@ import numpy as np
 
 from lnattn.selectability.decide import selectability
 from lnattn.selectability.gaussian import expected_share
-from lnattn.selectability.random_keys import random_grid, standardised
+from lnattn_book.studies.random_keys import random_grid, standardised
 
 
 def drawn(counts: Sequence[int], widths: Sequence[int], draws: int) -> dict[str, np.ndarray]:

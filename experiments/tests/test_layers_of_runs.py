@@ -12,11 +12,11 @@ from random_models import attention_layer, embeddings_of, random_gpt2
 from experiments.book_model.forward import rotary_tables
 from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.snapshots import Snapshot, snapshot_after
+from experiments.layers_above.lone_tokens import vectors_of_layers
 from experiments.layers_above.measure import in_text, lone, shuffled
 from experiments.layers_above.runs import RotaryGPT2, Trained, turned_vectors
 from lnattn import FirstLayer
 from lnattn.errors import CheckpointError
-from lnattn.lone_tokens import vectors_of_layers
 from lnattn.models.alone import whole_model
 from lnattn.models.verification import evaluating
 from lnattn.rotary.weights import apply_rotary

@@ -13,10 +13,10 @@ from experiments.majority import plans as experiments
 from experiments.majority import runs
 from experiments.majority.runs import Job, run_job
 from lnattn.errors import ResultError
-from lnattn.majority.model import arm
-from lnattn.majority.results import Experiment, epochs_to
-from lnattn.majority.train import MajorityPlan, angles_to_ones, train
 from lnattn.storage import write_result
+from lnattn_book.studies.majority.encoder import arm
+from lnattn_book.studies.majority.long_runs import Experiment, epochs_to
+from lnattn_book.studies.majority.train import MajorityPlan, angles_to_ones, train
 
 TINY = MajorityPlan(
     d_model=3, classes=5, length=15, margin=3, examples=100, batch=40, epochs=7, evaluate_every=3

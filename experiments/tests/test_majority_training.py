@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from lnattn.errors import ShapeError
-from lnattn.majority.model import (
+from lnattn_book.studies.majority.encoder import (
     ARMS,
     arm,
     initial_parameters,
     other_normals,
     sequences,
 )
-from lnattn.majority.train import MajorityPlan, attention_of, train
+from lnattn_book.studies.majority.train import MajorityPlan, attention_of, train
 
 SMALL = MajorityPlan(d_model=5, classes=6, length=14, margin=2, examples=60, batch=16, epochs=3)
 

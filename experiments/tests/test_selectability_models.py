@@ -15,7 +15,6 @@ from experiments.unselectable_lm import evaluation, words
 from experiments.unselectable_lm.small_models import keys_of_layers, load_arm, packed, train_arm
 from lnattn.errors import CheckpointError, CorpusError, ResultError
 from lnattn.selectability.decide import selectability
-from lnattn.selectability.papers_search import bounded_search
 from lnattn.storage import read_json, read_result, sha256_of_file, write_json
 from lnattn.text.corpora import read_documents
 from lnattn.text.tokenizers import load_tokenizer
@@ -28,6 +27,7 @@ from lnattn_book.language_models import (
     read_table_1,
 )
 from lnattn_book.places import repository
+from lnattn_book.studies.papers_search import bounded_search
 from lnattn_book.words import frozen_words
 
 TOKENIZER = repository() / "data" / "book-gpt2"

@@ -20,9 +20,9 @@ from lnattn.errors import CheckpointError
 from lnattn.position.curves import NEAR
 from lnattn.rotary.affinity import sample_queries
 from lnattn.rotary.position import NULLS
-from lnattn.rotary.study import QUERIES
 from lnattn.storage import provenance, read_json, write_result
 from lnattn.text.counts import Counts
+from lnattn_book.studies.distance_terms import QUERIES
 
 
 def answers(snapshot: Snapshot, counts: dict[int, Counts]) -> dict[str, np.ndarray]:

@@ -23,12 +23,12 @@ from experiments.unselectable_lm.small_models import keys_of_layers, load_arm, p
 from lnattn.errors import CorpusError, ResultError
 from lnattn.progress import say
 from lnattn.selectability.decide import selectability
-from lnattn.selectability.papers_search import bounded_search
 from lnattn.selectability.verify import verify
 from lnattn.storage import provenance, read_result, sha256_of_file, write_result
 from lnattn.text.corpora import read_documents
 from lnattn.text.tokenizers import load_tokenizer
 from lnattn_book.language_models import KEYS, LONGEST, SHORTEST
+from lnattn_book.studies.papers_search import bounded_search
 
 GPT2_VOCABULARY = 50_257
 

@@ -15,9 +15,9 @@ from transformers import GPT2LMHeadModel
 from experiments.unselectable_lm.small_models import keys_of_layers, load_arm
 from lnattn.errors import CorpusError
 from lnattn.selectability.decide import selectability
-from lnattn.selectability.papers_search import bounded_search
 from lnattn.storage import provenance, sha256_of_file, write_result
 from lnattn.text.tokenizers import load_tokenizer
+from lnattn_book.studies.papers_search import bounded_search
 from lnattn_book.words import TABLE_3, WORDS, MarkedSentence
 
 

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lnattn import plain as plain
     from lnattn.affinity import token_vectors as token_vectors
     from lnattn.attention.folding import FoldedAttention as FoldedAttention
     from lnattn.attention.folding import fold as fold
@@ -57,10 +58,14 @@ _HOMES = {
     "lnattn.weights": ("AttentionLayer", "Embeddings", "FirstLayer", "LayerNorm"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-__all__ = sorted(_HOME_OF)
+#: All the mathematics, to be read and to compare with.
+_MODULES = ("plain",)
+__all__ = sorted([*_HOME_OF, *_MODULES])
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"lnattn.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module 'lnattn' has no attribute {name!r}")
     value = getattr(import_module(_HOME_OF[name]), name)

@@ -4,6 +4,9 @@ Vectors are rows, a linear map is x W. Above each function stands its formula, w
 Kamoda et al. 2025 (K) or Brody et al. 2023 (B). Shapes stand at the ends of lines: n tokens of d
 features, H heads of d' features, V tokens in the vocabulary, P positions. Every function computes
 its formula and nothing else; the package is fast, and its tests hold it equal to these lines.
+
+>>> sigma(np.array([1.0, 3.0]), eps=0.0)
+np.float64(1.0)
 """
 
 from __future__ import annotations

@@ -20,11 +20,11 @@ from jaxtyping import Float
 from lnattn.attention.folding import fold
 from lnattn.errors import ResultError
 from lnattn.position.bias import PositionBias
-from lnattn.position.first_token import FirstTokenSwitch, switch_by_place
 from lnattn.position.sigma import InverseSigma, assumed_inverse_sigma, variances
 from lnattn.position.without_tokens import PositionOnly
 from lnattn.storage import Result, provenance
 from lnattn.weights import FirstLayer
+from lnattn_book.studies.first_token import FirstTokenSwitch, switch_by_place
 
 
 @dataclass(frozen=True)

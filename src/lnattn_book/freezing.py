@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from lnattn.ablation.study import Ablations
 from lnattn.affinity.study import detokenization
 from lnattn.affinity.vectors import token_vectors
 from lnattn.attention.folding import fold
@@ -22,10 +21,8 @@ from lnattn.contribution.study import contributions
 from lnattn.errors import ResultError
 from lnattn.freezing import Comparison, Study, register_studies
 from lnattn.models.checkpoints import load_first_layer
-from lnattn.rotary.study import RotaryStudy, rotary_study
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
 from lnattn.selectability import first_layers
-from lnattn.selectability.layers import LayerVerdicts
 from lnattn.storage import sha256_of_file
 from lnattn.text.corpora import describe_corpus
 from lnattn.text.counts import Counts
@@ -33,6 +30,9 @@ from lnattn.weights import FirstLayer, require_absolute
 from lnattn_book import samples, survey
 from lnattn_book.affinity import affinity_computed, affinity_study, counts_and_source
 from lnattn_book.printed import differences_from_printed
+from lnattn_book.studies.ablation.losses import Ablations
+from lnattn_book.studies.distance_terms import RotaryStudy, rotary_study
+from lnattn_book.studies.keys_by_layer import LayerVerdicts
 from lnattn_book.survey import Evidence
 from lnattn_book.switch import ConstantsStudy, SwitchStudy, constants_study, switch_study
 from lnattn_book.whole_models import ablation_study, layers_study

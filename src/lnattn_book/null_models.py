@@ -23,9 +23,7 @@ from lnattn.attention.nulls import permuted_weights
 from lnattn.errors import LnattnError
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.position import curves
-from lnattn.position.first_token import FirstTokenSwitch
 from lnattn.position.measured import near_share
-from lnattn.position.variance import frequency_study, position_outliers, variance_of_inputs
 from lnattn.position.without_tokens import position_only
 from lnattn.progress import say
 from lnattn.weights import FirstLayer, require_absolute
@@ -37,6 +35,8 @@ from lnattn_book.claims.kamoda import k6, k7, k8, k9, k11, k12, k13, k14, k15, k
 from lnattn_book.claims.listed import claim
 from lnattn_book.claims.nulls import write_nulls
 from lnattn_book.claims.rules import Rule, RuleContext
+from lnattn_book.studies.first_token import FirstTokenSwitch
+from lnattn_book.studies.variance import frequency_study, position_outliers, variance_of_inputs
 from lnattn_book.survey import amplified
 
 COMMAND = "python -m lnattn_book.null_models book-gpt2 minilm whisper-tiny.en GPT2_FOLDER"

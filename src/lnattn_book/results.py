@@ -6,17 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lnattn.ablation.study import Ablations
 from lnattn.affinity.study import AffinityResult
 from lnattn.composition import CompositionStudy
 from lnattn.contribution.study import Contributions
 from lnattn.errors import LnattnError, ResultError
 from lnattn.freezing import STUDIES
-from lnattn.majority.results import Experiment
 from lnattn.position.without_tokens import PositionOnly
-from lnattn.rotary.study import RotaryStudy
 from lnattn.selectability import first_layers
-from lnattn.selectability.layers import LayerVerdicts
 from lnattn.storage import read_json, read_result, write_json
 from lnattn_book import benchmark_report, language_models, survey, words
 from lnattn_book.by_place import ByPlace
@@ -27,6 +23,10 @@ from lnattn_book.joining import Joining
 from lnattn_book.language_models import LongRuns
 from lnattn_book.layers_above import LayersAbove
 from lnattn_book.small_models import read_looks
+from lnattn_book.studies.ablation.losses import Ablations
+from lnattn_book.studies.distance_terms import RotaryStudy
+from lnattn_book.studies.keys_by_layer import LayerVerdicts
+from lnattn_book.studies.majority.long_runs import Experiment
 from lnattn_book.switch import ConstantsStudy, SwitchStudy
 from lnattn_book.words import Sentiment
 

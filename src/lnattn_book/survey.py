@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from lnattn.affinity import table1
 from lnattn.affinity.auroc import Neighbours, head_auroc, wrong_queries
 from lnattn.affinity.study import AffinityResult
 from lnattn.affinity.vectors import TokenVectors, ranks, same_token_z, token_vectors
@@ -22,9 +21,8 @@ from lnattn.attention.folding import fold
 from lnattn.attention.nulls import permuted_weights
 from lnattn.contribution.study import contributions
 from lnattn.errors import ResultError
-from lnattn.position import curves, variance
+from lnattn.position import curves
 from lnattn.position.bias import position_bias, share_of_context
-from lnattn.position.first_token import FirstTokenSwitch, first_token_switch
 from lnattn.position.measured import compare_with_position_only, measured_attention, near_share
 from lnattn.position.sigma import inverse_sigma_bands
 from lnattn.position.without_tokens import position_only
@@ -39,6 +37,8 @@ from lnattn_book.claims.kamoda import TOKENS
 from lnattn_book.claims.ledger import as_record
 from lnattn_book.claims.rules import RULES, not_computable
 from lnattn_book.claims.verdicts import UNDECIDED, VERDICTS, Record
+from lnattn_book.studies import table1, variance
+from lnattn_book.studies.first_token import FirstTokenSwitch, first_token_switch
 
 #: The claims that are asked.
 ASKED = tuple(f"K{n}" for n in range(3, 16))

@@ -25,18 +25,18 @@ from lnattn.affinity.subwords import (
     token_classes,
 )
 from lnattn.attention.folding import fold
-from lnattn.attention.looking_back import looking_back
 from lnattn.attention.terms import PairTerms, six_terms
-from lnattn.rotary.constants import NearlyASum, coordinate_energies, nearly_a_sum
 from lnattn.rotary.fold import FoldedRelative, fold_relative, mean_vectors
 from lnattn.rotary.position import permuted_heads
 from lnattn.rotary.terms import DistanceTerms, distance_terms
-from lnattn.rotary.wanted import back_directions, turned_constants, wants_the_token_before
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer, TokenEmbeddings
 from lnattn.storage import Result, provenance
 from lnattn.text.corpora import read_documents
 from lnattn.text.tokenizers import encode_documents
 from lnattn_book.samples import sample_file, sample_tokens, token_counts, tokenizer_of
+from lnattn_book.studies.constants import NearlyASum, coordinate_energies, nearly_a_sum
+from lnattn_book.studies.looking_back import looking_back
+from lnattn_book.studies.wanted import back_directions, turned_constants, wants_the_token_before
 
 #: The kinds of queries, in the order of all arrays.
 KINDS = KindsInText._fields

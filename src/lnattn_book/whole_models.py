@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from lnattn.ablation.study import Ablations, ablations
 from lnattn.affinity.study import AffinityResult
 from lnattn.affinity.subwords import TokenClasses, token_classes
 from lnattn.attention.folding import fold
@@ -20,10 +19,8 @@ from lnattn.models.attending import keys_of_layers, patched
 from lnattn.models.reference import load_reference_model
 from lnattn.paths import data_folder
 from lnattn.rotary.fold import fold_relative, mean_vectors
-from lnattn.rotary.study import RotaryStudy
 from lnattn.rotary.terms import distance_terms
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
-from lnattn.selectability.layers import LayerVerdicts, decide_layers
 from lnattn.storage import sha256_of_file
 from lnattn_book.samples import (
     sample_file,
@@ -33,6 +30,9 @@ from lnattn_book.samples import (
     token_names,
     tokenizer_of,
 )
+from lnattn_book.studies.ablation.losses import Ablations, ablations
+from lnattn_book.studies.distance_terms import RotaryStudy
+from lnattn_book.studies.keys_by_layer import LayerVerdicts, decide_layers
 
 #: The longest window whose keys are decided, and how many windows.
 _MOST_KEYS, _WINDOWS = 1000, 16

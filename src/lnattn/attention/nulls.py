@@ -3,7 +3,7 @@
 1. *Random rotation.* Keep every head's own singular values but turn the writer against the reader
    by a random rotation U. With p, q the squared singular values of writer and reader divided by
    their sums, the squared score is S = Σ_ij p_i q_j U_ij². Its mean is 1/d_model *exactly*, and
-   its variance has a closed form (`rotation_moments`); `rotation_draws` samples it.
+   its variance has a closed form (`rotation_moments`).
 2. *Impossible pairs.* Scores of heads that write after, or beside, the head that reads.
 
 The first tests against 'no relation at all', which real models fail everywhere; the second tests
@@ -20,7 +20,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.attention.circuits import KINDS, Composition, Kind
-from lnattn.attention.factored import qr_r
 from lnattn.errors import ShapeError
 from lnattn.inputs import one_of, whole_number
 from lnattn.weights import AttentionBlock
@@ -73,31 +72,6 @@ def rotation_z(composition: Composition, kind: Kind) -> Float[Tensor, "layer hea
     q = composition.read_spectrum[index]
     mean, variance = rotation_moments(p, q, composition.d_model)
     return (composition.scores[index].square() - mean) / variance.sqrt()
-
-
-def rotation_draws(
-    p: Float[Tensor, "writer value"],
-    q: Float[Tensor, "reader value2"],
-    d_model: int,
-    draws: int,
-    seed: int,
-) -> Float[Tensor, "draw writer reader"]:
-    """Scores (not squared) of all writers with all readers under `draws` random rotations.
-
-    One rotation serves all pairs of a draw; only the corner of U that the ranks reach is made.
-    Raises `ShapeError` for no draw, or more singular values than coordinates.
-    """
-    rows = p.shape[-1]
-    cols = q.shape[-1]
-    whole_number(draws, "draws")
-    whole_number(d_model, "d_model", least=max(rows, cols))
-    generator = torch.Generator().manual_seed(seed)
-    gaussian = torch.randn(draws, d_model, cols, generator=generator, dtype=p.dtype)
-    # G = Q R with Q Haar distributed on frames (up to signs, which the squares forget).
-    corner = torch.linalg.solve_triangular(
-        qr_r(gaussian), gaussian[:, :rows], upper=True, left=False
-    )
-    return (p @ corner.square() @ q.mT).sqrt()
 
 
 def permuted_weights(model: M, seed: int, *, heads_only: bool = False) -> M:

@@ -16,14 +16,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from lnattn import identities
 from lnattn.attention import head_scores
-from lnattn.attention.circuits import Composition, Kind, composition_scores, ov_circuit, qk_circuit
+from lnattn.attention.circuits import Composition, Kind, ov_circuit, qk_circuit
 from lnattn.attention.folding import fold, softmax_over_keys
 from lnattn.attention.forward import multi_head_attention, pre_ln_layer
 from lnattn.attention.layernorm import divide_by_sigma, layer_norm
 from lnattn.attention.nulls import rotation_z
-from lnattn.attention.paths import two_layer_paths
 from lnattn.attention.residual import decompose, unembedding
 from lnattn.attention.terms import sigma_of_pairs
 from lnattn.composition import CompositionStudy, exceedances, pair_table
@@ -31,6 +29,8 @@ from lnattn.errors import ResultError
 from lnattn.models.reference import load_reference_model
 from lnattn.transformer import Block, Transformer
 from lnattn.weights import AttentionLayer
+from lnattn_book.studies import identities
+from lnattn_book.studies.head_paths import two_layer_paths
 
 KINDS = ("Q", "K", "V")
 
@@ -68,16 +68,6 @@ def circuit_errors(layer: AttentionLayer, x: Float[Tensor, "n d_model"]) -> Circ
     )
 
 
-def definition_error(earlier: AttentionLayer, later: AttentionLayer) -> float:
-    """Largest difference of V-composition from factors and from dense matrices, by definition."""
-    write = ov_circuit(earlier).dense()
-    read = ov_circuit(later).dense()
-    product = torch.stack([torch.linalg.matrix_norm(matrix @ read) for matrix in write])
-    sizes = [torch.linalg.matrix_norm(matrices) for matrices in (write, read)]
-    scores = composition_scores(earlier, later, "V")
-    return float((scores - product / torch.outer(*sizes)).abs().max())
-
-
 # ---- Which head could read which -----------------------------------------------------------------
 
 
@@ -112,16 +102,6 @@ def usable_and_impossible(
 def beyond_rotations(composition: Composition, kind: Kind, z: float = 4.0) -> float:
     """Share of the usable pairs whose squared score is z deviations above random rotations."""
     return float((rotation_z(composition, kind)[composition.possible()] > z).double().mean())
-
-
-def same_layer_shares(composition: Composition, kind: Kind = "K") -> tuple[float, float]:
-    """Share of pairs of one layer, among the highest hundredth of impossible pairs and of all."""
-    scores = composition.of(kind).numpy()
-    impossible = ~composition.possible().numpy()
-    layer = np.arange(scores.shape[0])
-    same = np.broadcast_to((layer[:, None] == layer)[:, None, :, None], scores.shape)
-    highest = impossible & (scores >= np.quantile(scores[impossible], 0.99))
-    return float(highest[same].sum() / highest.sum()), float(same.sum() / impossible.sum())
 
 
 def strongest_pairs(study: CompositionStudy, count: int = 3) -> pd.DataFrame:
@@ -226,7 +206,7 @@ def path_losses(
 ) -> PathLosses:
     """The loss of each document from all paths of a model of two layers, and without some.
 
-    left_out: name → groups of paths (`lnattn.attention.paths`).
+    left_out: name → groups of paths (`lnattn_book.studies.head_paths`).
     """
     sums = []
     for ids in documents:

@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from lnattn.ablation.study import Ablations, interval
 from lnattn.attention.terms import TERMS
 from lnattn.contribution.study import Contributions
 from lnattn.errors import ResultError
@@ -23,6 +22,7 @@ from lnattn_book.claims.listed import claim
 from lnattn_book.joining import Joining
 from lnattn_book.language_models import mean_and_interval
 from lnattn_book.small_models import BEST, read_looks
+from lnattn_book.studies.ablation.losses import Ablations, interval
 
 #: Parts of the scores as the tables of `experiments.joining` name them.
 WHAT, WHERE, PLACE, DIFFERENCE = "ee", "position", "place", "position less ee"

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from lnattn.costs import profiling
-from lnattn.costs.formulas import LayerSize, layer_parameters, product_costs
+from lnattn_book.studies.costs import profiling
+from lnattn_book.studies.costs.formulas import LayerSize, layer_parameters, product_costs
 
 __all__ = ["bytes_with_twice_the_heads", "exponents", "removed_parameters", "share_beside_products"]
 

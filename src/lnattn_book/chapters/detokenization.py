@@ -17,7 +17,6 @@ from jaxtyping import Float, Real
 from sklearn.metrics import roc_auc_score
 
 from lnattn.affinity.auroc import Neighbours
-from lnattn.affinity.query_classes import CLASSES, ClassAuroc
 from lnattn.affinity.study import AffinityResult
 from lnattn.affinity.subwords import Subwords, continuation_pieces, subword_ranks, token_classes
 from lnattn.affinity.vectors import TokenVectors, token_vectors
@@ -28,6 +27,7 @@ from lnattn.weights import FirstLayer
 from lnattn_book.affinity import affinity_study, counts_and_source
 from lnattn_book.claims.pieces import piece_rule
 from lnattn_book.samples import token_names
+from lnattn_book.studies.query_classes import CLASSES, ClassAuroc
 
 
 @dataclass(frozen=True, eq=False)

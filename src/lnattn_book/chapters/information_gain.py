@@ -15,7 +15,6 @@ from jaxtyping import Float, Int
 
 from lnattn.attention.folding import fold
 from lnattn.attention.layernorm import layer_norm
-from lnattn.position.variance import information_gain
 from lnattn.stats import Correlation, resampled_counts, spearman
 from lnattn.weights import FirstLayer
 from lnattn_book import samples
@@ -25,6 +24,7 @@ from lnattn_book.chapters.variance import (
     lengths,
 )
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.studies.variance import information_gain
 
 #: Tokens that occur less often have too few successors to tell how informative they are.
 SELDOM = 100

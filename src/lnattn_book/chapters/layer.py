@@ -20,11 +20,11 @@ from lnattn.attention.forward import (
     project,
 )
 from lnattn.attention.layernorm import layer_norm, standardise
-from lnattn.depth import ORDERS, Depth, through_depth
-from lnattn.models.in_memory import block_of_encoder_layer
 from lnattn.transformer import Block, Transformer
 from lnattn.weights import LayerNorm
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.studies.depth import ORDERS, Depth, through_depth
+from lnattn_book.studies.torch_blocks import block_of_encoder_layer
 
 
 class Moved(NamedTuple):

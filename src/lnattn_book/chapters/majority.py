@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from lnattn.majority import results
-from lnattn.majority.model import ARMS
-from lnattn.majority.results import Curves, Experiment
-from lnattn.majority.task import majority_data
-from lnattn.majority.train import MajorityPlan
+from lnattn_book.studies.majority import long_runs
+from lnattn_book.studies.majority.encoder import ARMS
+from lnattn_book.studies.majority.long_runs import Curves, Experiment
+from lnattn_book.studies.majority.task import majority_data
+from lnattn_book.studies.majority.train import MajorityPlan
 
 __all__ = [
     "LEVEL",
@@ -40,7 +40,7 @@ LEVEL = 0.8
 
 def epochs_to_level(curves: Curves, accuracy: float = LEVEL) -> float:
     """Epochs that the median run of an arm needs to this accuracy; infinite if it never does."""
-    return results.median(results.epochs_to(curves, accuracy=accuracy)).value
+    return long_runs.median(long_runs.epochs_to(curves, accuracy=accuracy)).value
 
 
 def ratios(
@@ -52,7 +52,7 @@ def ratios(
     """
     table = {}
     for title, (slow, fast) in pairs.items():
-        estimates = [results.slowdown(experiment, slow, fast, accuracy=a) for a in accuracies]
+        estimates = [long_runs.slowdown(experiment, slow, fast, accuracy=a) for a in accuracies]
         table[title] = [np.nan if estimate is None else estimate.value for estimate in estimates]
     return pd.DataFrame(table, index=pd.Index(accuracies, name="accuracy").round(2))
 
@@ -164,16 +164,18 @@ def compared_settings(
     return pd.DataFrame(rows).T.rename_axis("setting")
 
 
-def width_ratios(curves: Iterable[Curves], slow: str, fast: str) -> dict[int, results.Estimate]:
+def width_ratios(curves: Iterable[Curves], slow: str, fast: str) -> dict[int, long_runs.Estimate]:
     """Width → how many times more epochs to 80 % `slow` needs, where both medians arrive."""
-    epochs = {(run.arm, run.plan.d_model): results.epochs_to(run, accuracy=LEVEL) for run in curves}
+    epochs = {
+        (run.arm, run.plan.d_model): long_runs.epochs_to(run, accuracy=LEVEL) for run in curves
+    }
     widths = sorted(width for arm, width in epochs if arm == slow)
     arrived = [
         width
         for width in widths
-        if all(np.isfinite(results.median(epochs[arm, width]).value) for arm in (slow, fast))
+        if all(np.isfinite(long_runs.median(epochs[arm, width]).value) for arm in (slow, fast))
     ]
     return {
-        width: results.ratio_of_medians(epochs[slow, width], epochs[fast, width])
+        width: long_runs.ratio_of_medians(epochs[slow, width], epochs[fast, width])
         for width in arrived
     }

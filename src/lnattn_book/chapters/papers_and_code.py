@@ -18,16 +18,16 @@ from lnattn.attention.folding import fold
 from lnattn.attention.layernorm import standardise
 from lnattn.attention.terms import TERMS
 from lnattn.contribution.study import Contributions
-from lnattn.majority.results import Experiment, slowdown
-from lnattn.majority.train import MajorityPlan
 from lnattn.position.measured import measured_attention, windows
-from lnattn.position.variance import frequency_study, variance_of_inputs
-from lnattn.selectability.papers_search import bounded_search
 from lnattn.weights import FirstLayer
 from lnattn_book import samples
 from lnattn_book.affinity import affinity_study, counts_and_source
 from lnattn_book.chapters.unselectable import shares_by_layer, short_runs
 from lnattn_book.language_models import KEYS, FrozenArm
+from lnattn_book.studies.majority.long_runs import Experiment, slowdown
+from lnattn_book.studies.majority.train import MajorityPlan
+from lnattn_book.studies.papers_search import bounded_search
+from lnattn_book.studies.variance import frequency_study, variance_of_inputs
 from lnattn_book.style import TERM_NAMES
 
 #: Units in which keys are measured, to see whether the search depends on them.

@@ -15,11 +15,11 @@ from lnattn.attention.terms import six_terms
 from lnattn.errors import ResultError
 from lnattn.rotary.fold import FoldedRelative, MeanVectors, fold_relative
 from lnattn.rotary.position import attention_of_curve
-from lnattn.rotary.study import RotaryStudy
 from lnattn.rotary.terms import DISTANCE_TERMS, distance_terms
 from lnattn.rotary.weights import RelativeAttention, TokenEmbeddings
 from lnattn.weights import FirstLayer
 from lnattn_book.language_models import mean_and_interval
+from lnattn_book.studies.distance_terms import RotaryStudy
 from lnattn_book.style import DISTANCE_NAMES
 from lnattn_book.switch import ConstantsStudy, correlation_of
 from lnattn_book.twins import Twins

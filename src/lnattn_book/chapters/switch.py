@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import torch
 
-from lnattn.attention.looking_back import looking_back
 from lnattn.rotary.weights import AnyFirstLayer
 from lnattn_book.chapters.rotary import in_words
 from lnattn_book.over_seeds import apart, chosen, rounded
+from lnattn_book.studies.looking_back import looking_back
 from lnattn_book.style import DISTANCE_NAMES, TERM_NAMES, model_name
 from lnattn_book.switch import (
     KINDS,

@@ -15,9 +15,9 @@ from jaxtyping import Float
 
 from lnattn.selectability.decide import Selectability
 from lnattn.selectability.gaussian import expected_share
-from lnattn.selectability.layers import LayerVerdicts
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.language_models import BEFORE, KEYS, PAPER_SHAPE, FrozenArm
+from lnattn_book.studies.keys_by_layer import LayerVerdicts
 
 #: Brody et al. 2023, Table 1: unselectable keys of a model without scaling, by layer, in percent.
 TABLE_1 = (51.0, 32.2, 34.7, 36.8)
@@ -48,12 +48,6 @@ def nearest_point(
             break
         point = point + min(1.0, step @ query / (step @ step)) * step
     return point
-
-
-def is_selectable(key: Float[np.ndarray, "d"], others: Float[np.ndarray, "n d"]) -> bool:
-    """Whether the query `key − nearest point` scores the key above all others."""
-    query = key - nearest_point(key, others)
-    return bool(query @ key > (others @ query).max() + 1e-9)
 
 
 def two_examples(verdicts: Selectability) -> tuple[int, int]:

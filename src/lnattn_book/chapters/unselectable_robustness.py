@@ -17,12 +17,12 @@ import torch
 import transformers as hf
 from jaxtyping import Float, Int
 
-from lnattn.majority import model as majority
-from lnattn.selectability.layers import PROPERTIES, LayerVerdicts
 from lnattn_book.chapters.unselectable import PLACES, TABLE_1, short_runs
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.exposure import exposure, lead
 from lnattn_book.language_models import FrozenArm, LongRuns, mean_and_interval
+from lnattn_book.studies.keys_by_layer import PROPERTIES, LayerVerdicts
+from lnattn_book.studies.majority import encoder as majority
 from lnattn_book.words import MarkedSentence, Sentiment
 
 #: Tokens that a model of the paper saw: steps, windows in a batch, tokens in a window (App. E.2).

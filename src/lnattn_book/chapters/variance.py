@@ -18,20 +18,20 @@ from scipy.stats import rankdata
 
 from lnattn.attention.folding import fold
 from lnattn.attention.nulls import permuted_weights
-from lnattn.position.first_token import FirstTokenSwitch, first_token_switch
 from lnattn.position.sigma import variances
-from lnattn.position.variance import (
-    FrequencyStudy,
-    VarianceOfInputs,
-    frequency_study,
-    variance_of_inputs,
-)
 from lnattn.stats import spearman
 from lnattn.weights import FirstLayer, require_absolute
 from lnattn_book import samples
 from lnattn_book.by_place import ByPlace
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import claim
+from lnattn_book.studies.first_token import FirstTokenSwitch, first_token_switch
+from lnattn_book.studies.variance import (
+    FrequencyStudy,
+    VarianceOfInputs,
+    frequency_study,
+    variance_of_inputs,
+)
 from lnattn_book.survey import SWITCH_WINDOW
 
 # ---- Places -------------------------------------------------------------------------------------

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from lnattn.majority.results import Experiment
 from lnattn_book.claims.arms import PROJECTED, of_arms
 from lnattn_book.claims.conditions import above, at_least, below
 from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
+from lnattn_book.studies.majority.long_runs import Experiment
 
 
 def measure(context: RuleContext, runs: Experiment, without: str) -> dict[str, Any]:

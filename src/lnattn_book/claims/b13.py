@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from lnattn.majority.model import ARMS
-from lnattn.majority.results import Experiment
 from lnattn_book.claims.arms import PROJECTED, end_lead
 from lnattn_book.claims.conditions import Condition, Truths, above, at_least, every
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
+from lnattn_book.studies.majority.encoder import ARMS
+from lnattn_book.studies.majority.long_runs import Experiment
 
 
 def measure(

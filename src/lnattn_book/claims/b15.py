@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lnattn.majority.results import Estimate
 from lnattn_book.claims.conditions import Condition, Truths, above, at_least, below, every
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial
 from lnattn_book.claims.verdicts import FAILS, HOLDS, UNDECIDED
+from lnattn_book.studies.majority.long_runs import Estimate
 
 
 def measure(

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from lnattn.affinity.table1 import distinct_pairs
 from lnattn_book.claims.conditions import at_least, at_most, is_true
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.nulls import NullModel, around
 from lnattn_book.claims.rules import Decision, Detail, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, pairs
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
+from lnattn_book.studies.table1 import distinct_pairs
 
 
 def ratios_by_query(known: pd.DataFrame, draws: int = 2000) -> Float[np.ndarray, "draw"]:

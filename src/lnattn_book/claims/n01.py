@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from lnattn.majority.results import Experiment
 from lnattn_book.claims.arms import measure_leads
 from lnattn_book.claims.conditions import above, at_least, every
 from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
+from lnattn_book.studies.majority.long_runs import Experiment
 
 #: Arms, the one that should be worse first.
 PAIRS = [("rms", "layernorm")]

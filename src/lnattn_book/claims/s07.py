@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from lnattn.ablation.study import Ablations
 from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Effect, NotComputable, RuleContext, register_rule
 from lnattn_book.claims.use import decide_use, measure_use
+from lnattn_book.studies.ablation.losses import Ablations
 
 
 def measure(

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from lnattn.attention.terms import TERMS
-from lnattn.selectability.random_keys import RandomGrid
 from lnattn.stats import Correlation
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.studies.random_keys import RandomGrid
 from lnattn_book.switch import ConstantsStudy
 from lnattn_book.words import MarkedSentence
 

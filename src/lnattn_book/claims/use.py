@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from lnattn.ablation.study import CLASSES, Ablations, interval
 from lnattn_book.claims.conditions import is_true
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.rules import Decision, Measures, NotComputable, RuleContext
+from lnattn_book.studies.ablation.losses import CLASSES, Ablations, interval
 
 
 def measure_use(

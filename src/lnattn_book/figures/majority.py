@@ -10,8 +10,8 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
 
-from lnattn.majority.results import Experiment, slowdown
 from lnattn_book.chapters.majority import has_projection
+from lnattn_book.studies.majority.long_runs import Experiment, slowdown
 from lnattn_book.style import (
     BLACK,
     BROWN,

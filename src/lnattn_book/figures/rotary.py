@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from lnattn.rotary.position import attention_of_curve
-from lnattn.rotary.study import RotaryStudy
 from lnattn.rotary.terms import DISTANCE_TERMS
 from lnattn_book.figures.position import head_grid
+from lnattn_book.studies.distance_terms import RotaryStudy
 from lnattn_book.style import (
     BLACK,
     DISTANCE_COLOURS,

@@ -11,10 +11,10 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from lnattn.selectability.decide import Selectability
-from lnattn.selectability.random_keys import RandomGrid
 from lnattn_book.chapters.unselectable import SETS
 from lnattn_book.figures.layernorm import hull_of
 from lnattn_book.language_models import KEYS, LongRuns
+from lnattn_book.studies.random_keys import RandomGrid
 from lnattn_book.style import (
     BLACK,
     OLIVE,

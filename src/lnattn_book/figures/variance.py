@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
-from lnattn.position.first_token import FirstTokenSwitch
-from lnattn.position.variance import FrequencyStudy
 from lnattn_book.chapters.variance import Chance, against_even
+from lnattn_book.studies.first_token import FirstTokenSwitch
+from lnattn_book.studies.variance import FrequencyStudy
 from lnattn_book.style import (
     BLACK,
     GREY,

@@ -15,8 +15,8 @@ from jaxtyping import Float, Int
 
 from lnattn.errors import ResultError
 from lnattn.inputs import whole_number
-from lnattn.majority.train import MajorityPlan
 from lnattn.storage import Result
+from lnattn_book.studies.majority.train import MajorityPlan
 
 #: Resamples behind every interval.
 _RESAMPLES = 10_000

@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float, Int
 
 from lnattn.affinity.auroc import Neighbours
-from lnattn.affinity.table1 import token_of
 from lnattn.affinity.vectors import TokenVectors, ranks
 from lnattn.errors import CorpusError, ResultError
 from lnattn.inputs import require
@@ -30,6 +29,7 @@ from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
 from lnattn.stats import spearman
 from lnattn.storage import Result, provenance
 from lnattn.text.counts import Counts
+from lnattn_book.studies.table1 import token_of
 
 #: Query tokens whose AUROC is taken.
 QUERIES = 2000

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from lnattn.compiled import compiled, in_threads, thread_count
-from lnattn.exponential import exponential, logarithm
+from lnattn_book.studies.majority.exponential import exponential, logarithm
 
 #: Pairs in a block: few enough for a quarter of a second cache of 1 MiB, and for BLAS not to start
 #: threads of its own at the paper's sizes.

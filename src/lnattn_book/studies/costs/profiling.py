@@ -16,11 +16,11 @@ from torch import Tensor
 from torch.utils.flop_counter import flop_registry
 
 from lnattn.attention.forward import KeyValueCache, pre_ln_layer
-from lnattn.costs.formulas import PRODUCTS, LayerSize, product_costs
-from lnattn.depth import xavier_block
 from lnattn.errors import ShapeError
 from lnattn.inputs import require
 from lnattn.transformer import Block
+from lnattn_book.studies.costs.formulas import PRODUCTS, LayerSize, product_costs
+from lnattn_book.studies.depth import xavier_block
 
 try:  # torch's notes on extending it name the class, but keep it in a module that they may move
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -79,10 +79,10 @@ class OperatorCount(TorchDispatchMode):
 def profile_layer(block: Block, x: Tensor, past: KeyValueCache | None = None) -> pd.DataFrame:
     """Operations and bytes of a pre-LN layer as executed, part by part.
 
-    x: [token d_model]. One row for each of the eight products of `lnattn.costs.formulas`,
-    then 'masking and softmax' (all between the scores and the values), 'activation' (between W_in
-    and W_out, its bias included) and 'LayerNorms, biases, residuals, copies' (all else). Raises
-    `ShapeError` for a block without an FFN, which executes six products.
+    x: [token d_model]. One row for each of the eight products of `formulas`, then 'masking and
+    softmax' (all between the scores and the values), 'activation' (between W_in and W_out, its bias
+    included) and 'LayerNorms, biases, residuals, copies' (all else). Raises `ShapeError` for a
+    block without an FFN, which executes six products.
     """
     require(block, Block, "block")
     if block.mlp is None:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from lnattn.majority.kernel import Weights, batch_loss
-from lnattn.majority.model import DIRECTION, Variant, other_normals
+from lnattn_book.studies.majority.encoder import DIRECTION, Variant, other_normals
+from lnattn_book.studies.majority.kernel import Weights, batch_loss
 
 #: The matrix of the feed-forward layer that comes first, and what goes into it.
 FIRST = (

@@ -14,7 +14,14 @@ from scipy import sparse
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from lnattn.ablation.parts import (
+from lnattn.affinity.subwords import TokenClasses
+from lnattn.attention.terms import PairTerms
+from lnattn.errors import CorpusError, ResultError
+from lnattn.inputs import checked_bigrams, one_of, whole_number
+from lnattn.models.attending import patched
+from lnattn.progress import progress_bar
+from lnattn.storage import Result, provenance
+from lnattn_book.studies.ablation.parts import (
     ablated_losses,
     ablation_names,
     deciles_of,
@@ -23,13 +30,6 @@ from lnattn.ablation.parts import (
     second_pieces,
     second_words_of_names,
 )
-from lnattn.affinity.subwords import TokenClasses
-from lnattn.attention.terms import PairTerms
-from lnattn.errors import CorpusError, ResultError
-from lnattn.inputs import checked_bigrams, one_of, whole_number
-from lnattn.models.attending import patched
-from lnattn.progress import progress_bar
-from lnattn.storage import Result, provenance
 
 #: Where the loss is measured. 'after': of the next token, so that the token in question asks as a
 #: query; 'on': of the token itself, which the one before it has to foresee.

@@ -25,10 +25,10 @@ from torch.nn import functional
 
 from lnattn.errors import ResultError, ShapeError
 from lnattn.inputs import real_number, whole_number
-from lnattn.majority.gradients import accuracy_of, loss_and_gradients
-from lnattn.majority.model import DIRECTION, Variant, initial_parameters
-from lnattn.majority.task import UNIFORM, MajorityData, check_task, majority_data
 from lnattn.products import one_thread_a_call
+from lnattn_book.studies.majority.encoder import DIRECTION, Variant, initial_parameters
+from lnattn_book.studies.majority.gradients import accuracy_of, loss_and_gradients
+from lnattn_book.studies.majority.task import UNIFORM, MajorityData, check_task, majority_data
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,205 @@
+"""Freeze what a first layer's heads guarantee over all texts of 64 tokens."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from experiments.command import frozen, main, new_parser
+from lnattn.affinity.subwords import PIECE_RULES, continuation_pieces, token_classes
+from lnattn.attention.nulls import permuted_weights
+from lnattn.guarantees import EveryText
+from lnattn.models.checkpoints import load_first_layer
+from lnattn.paths import data_folder
+from lnattn.rotary.weights import AnyFirstLayer
+from lnattn.stats import blocks
+from lnattn.storage import provenance
+from lnattn.text.counts import Counts
+from lnattn_book.chapters.for_every_text import LENGTH, NEAR, VOCABULARIES, Guaranteed
+from lnattn_book.samples import token_counts
+
+#: Vocabularies up to this size are asked whole; of others so many queries of a kind.
+SMALL, QUERIES = 10_000, 500
+#: Draws of heads in random order, with so many queries; draws for G4; counts of written tokens.
+NULLS, NULL_QUERIES, NEVER_NULLS, WRITTEN = 20, 100, 3, 5
+
+
+class Asked(NamedTuple):
+    """Query tokens and their main predecessors: [kind token] each."""
+
+    queries: Int[np.ndarray, "kind token"]
+    keys: Int[np.ndarray, "kind token"]
+
+
+class Found(NamedTuple):
+    """Of one head: [kind token], and [token] of wrong predecessors."""
+
+    least: Float[np.ndarray, "kind token"]
+    greatest: Float[np.ndarray, "kind token"]
+    near: Float[np.ndarray, "kind token"]
+    wrong: Float[np.ndarray, "token"]
+
+
+def asked_of(model: AnyFirstLayer, counts: Counts) -> Asked:
+    """Pieces and as many whole words, drawn where there are too many."""
+    classes = token_classes(model.tokenizer, model.embeddings.vocab_size)
+    rule = PIECE_RULES["wordpiece" if classes.wordpiece else "byte-level"]
+    pieces = continuation_pieces(counts, classes, rule)
+    before = counts.by_next
+    total = np.asarray(before.sum(axis=0)).ravel()
+    main_key = np.asarray(before.argmax(axis=0)).ravel()
+    words = np.flatnonzero(classes.word & classes.letters[main_key] & (total >= rule.min_count))
+    number = min(len(pieces), len(words))
+    if model.embeddings.vocab_size > SMALL:
+        number = min(number, QUERIES)
+    generator = np.random.default_rng(0)
+    queries = [
+        np.sort(generator.choice(tokens, number, replace=False))
+        for tokens in (pieces.queries, words)
+    ]
+    return Asked(np.stack(queries), np.stack([main_key[tokens] for tokens in queries]))
+
+
+def texts_of(model: AnyFirstLayer, head: int, vocabulary: np.ndarray | None) -> EveryText:
+    """All texts of 64 tokens, the query last; of an encoder, framed, with the query inside."""
+    place, fixed = None, None
+    if not model.attention.causal:
+        place = LENGTH // 2
+        fixed = {0: model.tokenizer.cls_token_id, LENGTH - 1: model.tokenizer.sep_token_id}
+    tokens = None if vocabulary is None else torch.from_numpy(vocabulary)
+    return EveryText(model, head=head, length=LENGTH, place=place, vocabulary=tokens, fixed=fixed)
+
+
+def found_in(texts: EveryText, asked: Asked) -> Found:
+    """What one head guarantees."""
+    least, greatest, near = [], [], []
+    wrong = np.empty(0)
+    nearest = sorted(range(texts.length), key=lambda place: abs(texts.place - place))
+    nearest = [place for place in nearest if texts.seen[place]][:NEAR]
+    far = [place for place in range(texts.length) if place not in nearest]
+    for queries, keys in zip(*map(torch.from_numpy, asked), strict=True):
+        ends = texts.ends(queries)
+        low, high = texts.attention_to_each(queries, texts.place - 1, keys, ends)
+        least.append(low.numpy())
+        greatest.append(high.numpy())
+        near_low = ends.low[:, nearest].logsumexp(1) - ends.high[:, far].logsumexp(1)
+        near.append(torch.sigmoid(near_low).numpy())
+        if not len(wrong):
+            order = np.random.default_rng(1).permutation(len(keys))
+            wrong = texts.attention_to_each(queries, texts.place - 1, keys[order], ends)[0].numpy()
+    return Found(np.stack(least), np.stack(greatest), np.stack(near), wrong)
+
+
+def never_in(model: AnyFirstLayer, head: int) -> Float[np.ndarray, "what"]:
+    """Shares of keys that never get more than half, and that never come first."""
+    texts = texts_of(model, head, None)
+    vocab = texts.vocab_size
+    every = torch.arange(vocab)
+    half = torch.zeros(vocab, dtype=torch.bool)
+    first = torch.zeros(vocab, dtype=torch.bool)
+    low = texts.ends(every).low
+    for at in texts.free:
+        others = torch.arange(texts.length) != at
+        against = low[:, others].logsumexp(1)
+        best = torch.full((vocab,), -torch.inf, dtype=torch.float64)
+        for block in blocks(vocab, vocab, 1 << 21):
+            scores = texts.scores(every[block], at, every)
+            first[scores.argmax(1)] = True
+            best = best.maximum((scores - against[block, None]).amax(0))
+        half |= best > 0
+    return 1 - torch.stack([half, first]).double().mean(1).numpy()
+
+
+def written(model: AnyFirstLayer, counts: Counts) -> np.ndarray:
+    """Tokens that are seen in text and are not special."""
+    often = counts.unigrams >= WRITTEN
+    often[[token for token in model.tokenizer.all_special_ids if token < len(often)]] = False
+    return np.flatnonzero(often)
+
+
+def study(model: AnyFirstLayer, counts: Counts, counted: str) -> Guaranteed:
+    begun = time.perf_counter()
+    asked = asked_of(model, counts)
+    heads = range(model.attention.n_heads)
+    vocabularies = (None, written(model, counts))
+    found = []
+    for vocabulary in vocabularies:
+        found.append([found_in(texts_of(model, head, vocabulary), asked) for head in heads])
+        print(f"{model.name}: {time.perf_counter() - begun:.0f} s", flush=True)
+    few = Asked(*(side[:, :: max(1, side.shape[1] // NULL_QUERIES)] for side in asked))
+    few = Asked(*(side[:, :NULL_QUERIES] for side in few))
+    by_chance = []
+    for seed in range(NULLS):
+        null = permuted_weights(model, seed, heads_only=True)
+        by_chance.append([found_in(texts_of(null, head, None), few) for head in heads])
+    print(f"{model.name}: {time.perf_counter() - begun:.0f} s with nulls", flush=True)
+    never = np.empty((2, 0))
+    null_never = np.empty((0, 2, 0))
+    if model.embeddings.vocab_size <= SMALL:
+        never = np.stack([never_in(model, head) for head in heads], axis=-1)
+        nulls = (permuted_weights(model, seed, heads_only=True) for seed in range(NEVER_NULLS))
+        null_never = np.stack(
+            [np.stack([never_in(null, head) for head in heads], axis=-1) for null in nulls]
+        )
+
+    def stacked(rows: list[list[Found]], name: str) -> np.ndarray:
+        """[vocabulary or draw, kind, head, token]."""
+        return np.stack([np.stack([getattr(f, name) for f in row], axis=-2) for row in rows])
+
+    named = ("weights_sha256", "revision", "metadata")
+    return Guaranteed(
+        queries=asked.queries,
+        keys=asked.keys,
+        least=stacked(found, "least"),
+        greatest=stacked(found, "greatest"),
+        wrong=stacked(found, "wrong"),
+        near=stacked(found, "near"),
+        null_least=stacked(by_chance, "least"),
+        null_greatest=stacked(by_chance, "greatest"),
+        null_near=stacked(by_chance, "near"),
+        never=never,
+        null_never=null_never,
+        record=provenance(
+            what="least and greatest attention over all texts of 64 tokens",
+            model=model.name,
+            counts=counted,
+            length=LENGTH,
+            near=NEAR,
+            vocabularies=list(VOCABULARIES),
+            written=len(vocabularies[1]),
+            nulls=NULLS,
+            seconds=round(time.perf_counter() - begun, 1),
+            **{name: model.provenance.get(name) for name in named},
+        ),
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    for name in args.model:
+        model = load_first_layer(name)
+        counts, counted = token_counts(model)
+        if args.counts:
+            counts = Counts.load(args.counts)
+            counted = f"{counts.record['documents']} Wikipedia articles, {counts.sha256}"
+        out = args.out / (args.named or name)
+        frozen(study(model, counts, counted).write(out))
+
+
+def parser() -> argparse.ArgumentParser:
+    whole = new_parser("guarantees", __doc__)
+    whole.add_argument("model", nargs="+", help="a folder, or a name")
+    whole.add_argument("--as", dest="named", help="folder of the result, for one model")
+    whole.add_argument("--counts", type=Path, help="counts of pairs in its tokens")
+    whole.add_argument("--out", type=Path, default=data_folder() / "results")
+    return whole
+
+
+if __name__ == "__main__":
+    sys.exit(main(parser(), run))

@@ -110,12 +110,6 @@ def test_on_colab_a_step_that_fails_is_one_sentence_and_the_next_try_goes_on(
 
 INDEX = """# Start
 
-```{thumbnail} fig-two
-```
-
-```{thumbnail} fig-plain
-```
-
 ```{toctree}
 notebooks/a
 ```
@@ -181,7 +175,7 @@ def book(tmp_path_factory):
         cell.outputs = [nbformat.from_dict(picture(name, folder))]
     execute.keep(notebook, 1.0, chapter, folder / "cache")
     settings = {
-        "extensions": ["myst_nb", "booksite.downloads", "booksite.opening", "booksite.front_page"],
+        "extensions": ["myst_nb", "booksite.downloads", "booksite.opening"],
         "nb_execution_mode": "cache",
         "nb_execution_cache_path": str(folder / "cache"),
         "source_suffix": {".md": "myst-nb"},
@@ -218,17 +212,6 @@ def test_a_figure_is_a_drawing_for_light_and_dark_pages_with_its_files(book):
         assert (book / "_downloads" / "figures" / f"fig-{name}.csv").read_text() == f"x,{name}"
     loading = [img.get("loading") for figure in (one, two) for img in figure("img")]
     assert loading == [None, "lazy", "lazy", "lazy"], "the first of a page is fetched at once"
-
-
-def test_the_front_page_shows_the_drawing_of_a_figure_or_its_picture(book):
-    page = BeautifulSoup((book / "index.html").read_text("utf-8"), "html.parser")
-    light, dark, plain = page.select("img.thumbnail")
-    assert (light["class"][1:], light["src"]) == (["only-light"], "_images/fig-two.svg")
-    assert (dark["class"][1:], dark["src"]) == (["only-dark"], "_images/fig-two-dark.svg")
-    assert (light["width"], dark["width"]) == ("12", "12")
-    assert (plain["class"], plain["src"]) == (["thumbnail"], "_images/plain.png")
-    assert (light["alt"], plain["alt"]) == ('A "two"', "Plain")
-    assert (book / plain["src"]).is_file()
 
 
 def test_a_page_offers_what_was_run_without_the_drawings(book):

@@ -29,11 +29,12 @@ def built(folder, content: str, rest: str = "") -> tuple[str, str]:
     ("rest", "minutes"),
     [
         ("word " * 10 * opening.WORDS, 10),
-        ("word " * 4 * opening.WORDS + "\n\n$$a = b$$\n" * 8, 6),
+        ("word " * 4 * opening.WORDS + "\n\n$$a = b$$\n" * 8, 8),
         ("word " * 5 * opening.WORDS + "\n\n```python\n" + "code " * 900 + "\n```\n", 5),
-        ("```{raw} html\n<table></table>\n```\n\n" * 12, 3),
+        ("```{raw} html\n<table></table>\n```\n\n" * 12, 6),
         (":::{dropdown} Solution\n" + "word " * 900 + "\n:::\n", 1),
-        ("word " * 342 + "\n\n$$a = b$$\n" * 3, 3),
+        ("word " * 342 + "\n\n$$a = b$$\n" * 3, 4),
+        ("```{figure} a.png\n\nA caption.\n```\n\n" * 3, 3),
     ],
 )
 def test_minutes_are_those_of_prose_and_of_what_one_looks_at(tmp_path, rest, minutes):
@@ -48,8 +49,8 @@ def test_markup_within_a_sentence_is_not_read():
     assert opening.minutes(nodes.section("", sentence)) == 2
 
 
-def test_a_hundred_minutes_are_as_many_times_180_words():
-    assert opening.minutes(nodes.section("", nodes.paragraph("", "word " * 18_000))) == 100
+def test_a_hundred_minutes_are_as_many_times_160_words():
+    assert opening.minutes(nodes.section("", nodes.paragraph("", "word " * 16_000))) == 100
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_the_panel_names_its_model_and_is_first_and_open_on_gpt2(tmp_path, name,
     panel = page.index(f"<h2>On {shown}<")
     assert (panel < page.index("<h2>First<")) == is_open
     assert "about 1 minute to read" in page
-    assert ("to read, and 5 for the panel On GPT-2" in page) == is_open
+    assert ("to read, and 6 for the panel On GPT-2" in page) == is_open
     assert panel < page.index("<details", panel) < page.index("word word", panel)
     assert "</details>" in page
     assert ('<details class="on-model" open>' in page) == is_open

@@ -11,7 +11,7 @@ pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e
 from docutils import nodes
 from small_site import build
 
-from booksite import downloads, front_page, weight
+from booksite import downloads, weight
 
 PAGE = """# A page with $a$
 
@@ -52,14 +52,12 @@ def test_no_style_sheet_is_cut(tmp_path, kind, error):
 
 
 @pytest.mark.parametrize("kind", ["", "latex", "html"])
-def test_no_picture_is_drawn_where_there_is_none(tmp_path, monkeypatch, kind):
+def test_no_picture_is_drawn_where_there_is_none(tmp_path, kind):
     """In HTML, where the chapter's picture is not among those of the site."""
     figure = nodes.figure("", nodes.image(uri="a.png"), ids=["fig-a"])
-    monkeypatch.setattr(front_page, "figure_of", lambda _env, _label: ("a", figure))
     images = {} if kind == "html" else {"a.png": (set(), "a.png")}
     builder = SimpleNamespace(format=kind, images={}, imagedir="_images")
     app = SimpleNamespace(builder=builder, env=SimpleNamespace(images=images), outdir=tmp_path)
-    assert isinstance(front_page.thumbnail(app, "index", "fig-a"), nodes.comment)
     document = nodes.section("", figure)
     notebook = downloads.executed(SimpleNamespace(outdir=tmp_path / "html"), "a")
     if kind != "html":

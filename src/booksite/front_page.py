@@ -1,16 +1,15 @@
-"""What the front page shows of the chapters: their minutes and pictures.
+"""What the front page shows of the chapters: their minutes, and what came of the claims.
 
 - `{minutes}` (a role): how long some pages take together, by the book's own clock;
-- `{thumbnail}`: the picture of a chapter's figure, named by its label;
+- `{papers-tally}` (a directive): what came of the papers' claims, in one sentence;
 - `{waiting}` (a directive): how many claims about GPT-2 this build could not ask, and what would.
 
 The chapters are read after the front page. So both leave a mark that is filled when all pages are
-there. A page or a figure that is not there is a warning, which the build treats as an error.
+there. A page that is not there is a warning, which the build treats as an error.
 """
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Sequence
 
 from docutils import nodes
@@ -18,15 +17,14 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
-from sphinx.util.osutil import relative_uri
 
 from booksite import claims_page
-from booksite.downloads import drawings_of, drawn_for, executed, size_of
 from booksite.opening import MINUTES
 from booksite.unchanged import has_changed
 from lnattn.errors import ResultError
+from lnattn.models.choice import default_model
 from lnattn_book.claims.listed import claims
-from lnattn_book.claims.tally import verdict_of
+from lnattn_book.claims.tally import sentence, tally, verdict_of
 from lnattn_book.claims.verdicts import ABSENT, NOT_COMPUTABLE, Record, listed_words
 
 #: The first paper's headline, claim by claim, in the words of a sentence.
@@ -49,13 +47,11 @@ class Minutes(SphinxRole):
 
 
 class Mark(SphinxDirective):
-    """Leaves a container that `fill` replaces; named by the directive and its argument, if any."""
-
-    optional_arguments = 1
+    """Leaves a container that `fill` replaces; named by the directive."""
 
     def run(self) -> list[nodes.Node]:
         self.env.metadata[self.env.docname][MARK] = "yes"  # written in every build
-        return [nodes.container("", **{MARK: " ".join([self.name, *self.arguments])})]
+        return [nodes.container("", **{MARK: self.name})]
 
 
 def marked(app: Sphinx, env: BuildEnvironment) -> list[str]:
@@ -77,13 +73,19 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
         try:
             if what == "minutes":
                 mark.replace_self(nodes.Text(str(minutes_of(app.env, names))))
-            elif what == "waiting":
-                mark.replace_self(nodes.paragraph("", waiting(getattr(app, claims_page.MARK, []))))
+            elif what == "papers-tally":
+                mark.replace_self(nodes.paragraph("", came_of(app)))
             else:
-                mark.replace_self(thumbnail(app, page, *names))
+                mark.replace_self(nodes.paragraph("", waiting(getattr(app, claims_page.MARK, []))))
         except ResultError as error:
             _log.warning("%s: %s", page, error, type="lnattn", subtype="front_page")
             mark.replace_self(nodes.Text("?"))
+
+
+def came_of(app: Sphinx) -> str:
+    """What came of the papers' claims in this build, as the claims page counts it."""
+    records: Sequence[Record] = getattr(app, claims_page.MARK, [])
+    return sentence(tally(claims().values(), records, default_model().name))
 
 
 def minutes_of(env: BuildEnvironment, pages: Iterable[str]) -> int:
@@ -111,49 +113,10 @@ def waiting(records: Sequence[Record]) -> str:
     )
 
 
-# ---- Pictures ------------------------------------------------------------------------------------
-
-
-def thumbnail(app: Sphinx, page: str, label: str) -> nodes.Node:
-    """The figure's picture with its alternative text; dark pages show the dark one."""
-    chapter, figure = figure_of(app.env, label)
-    image = next(figure.findall(nodes.image))
-    picture = app.env.images.get(image["uri"])
-    if app.builder.format != "html" or picture is None:
-        return nodes.comment()
-    notebook = executed(app, chapter)
-    size = ""
-    if notebook.is_file() and label in drawings_of(notebook):
-        size = size_of(drawings_of(notebook)[label][0])
-        shown = {f" only-{ground}": drawn_for(ground, label) for ground in ("light", "dark")}
-    else:
-        app.builder.images[image["uri"]] = picture[1]
-        shown = {"": picture[1]}
-    here = app.builder.get_target_uri(page)
-    alt = html.escape(image.get("alt", ""))
-    text = "".join(
-        f'<img class="thumbnail{ground}" alt="{alt}" {size} loading="lazy" '
-        f'src="{relative_uri(here, f"{app.builder.imagedir}/{name}")}">'
-        for ground, name in shown.items()
-    )
-    return nodes.raw("", text, format="html")
-
-
-def figure_of(env: BuildEnvironment, label: str) -> tuple[str, nodes.Element]:
-    """The figure with this label, and its chapter; `ResultError` where there is none."""
-    labels = env.get_domain("std").data["anonlabels"]
-    if label in labels:
-        chapter, anchor = labels[label]
-        for node in env.get_doctree(chapter).findall(nodes.figure):
-            if anchor in node["ids"] and any(node.findall(nodes.image)):
-                return chapter, node
-    raise ResultError(f"no figure is labelled {label!r}; name another one.")
-
-
 def setup(app: Sphinx) -> None:
     """Register the role, the directives and the events above."""
     app.add_role("minutes", Minutes())
-    app.add_directive("thumbnail", Mark)
+    app.add_directive("papers-tally", Mark)
     app.add_directive("waiting", Mark)
     app.connect("env-updated", marked)
     app.connect("doctree-resolved", fill)

@@ -31,9 +31,9 @@ ANSWER, REST = "chapter-answer", "chapter-rest"
 #: What the one line before the picture is called.
 MADE = "How this page was made"
 #: Words that one reads in a minute of a text with mathematics in it.
-WORDS = 180
-#: Minutes for a figure, a table or a displayed equation.
-PAUSE = 0.25
+WORDS = 160
+#: Minutes for a figure, and for a table or a displayed equation.
+LOOK, PAUSE = 1.0, 0.5
 #: Where the minutes of a page are kept in Sphinx's metadata.
 MINUTES = "lnattn_minutes"
 #: Classes of what lies apart; sphinx-design marks its dropdowns otherwise, too.
@@ -149,7 +149,7 @@ def minutes(part: nodes.Element, panel: bool = False) -> int:
     prose = (nodes.paragraph, nodes.caption, nodes.title)
     shown = list(part.findall(nodes.Element) if panel else _in_the_open(part))
     words = sum(len(_read(node).split()) for node in shown if isinstance(node, prose))
-    return max(1, round(words / WORDS + sum(map(_is_sight, shown)) * PAUSE))
+    return max(1, round(words / WORDS + sum(map(_pause, shown))))
 
 
 def _read(node: nodes.Element) -> str:
@@ -159,11 +159,13 @@ def _read(node: nodes.Element) -> str:
     )
 
 
-def _is_sight(node: nodes.Element) -> bool:
-    """Whether one has to stop at it: a figure, an equation, or a table of either kind."""
+def _pause(node: nodes.Element) -> float:
+    """For how many minutes one stops at it: a figure, an equation, or a table of either kind."""
+    if isinstance(node, nodes.figure):
+        return LOOK
     if isinstance(node, nodes.raw):
-        return "<table" in node.astext()
-    return isinstance(node, nodes.figure | nodes.table | nodes.math_block)
+        return PAUSE if "<table" in node.astext() else 0
+    return PAUSE if isinstance(node, nodes.table | nodes.math_block) else 0
 
 
 def _in_the_open(part: nodes.Element) -> Iterator[nodes.Element]:

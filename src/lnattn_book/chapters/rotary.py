@@ -140,6 +140,35 @@ def phases(models: Mapping[str, Mapping[str, np.ndarray]]) -> pd.DataFrame:
     return pd.DataFrame(rows).set_index(["model", "head"])
 
 
+def shares_by_constants(
+    folded: FoldedRelative,
+    embeddings: TokenEmbeddings,
+    texts: Sequence[Sequence[int]],
+    constants: Mapping[str, MeanVectors],
+    fewest: int = 16,
+) -> pd.DataFrame:
+    """The four terms' variance between the keys of a query, over that of the score, in texts.
+
+    A row for each choice of q₀ and k₀, the mean over heads; queries with fewer keys are left out.
+    Where terms are correlated, a row does not add up to 1.
+    """
+    rows = {}
+    for name, means in constants.items():
+        of_term = torch.zeros(len(DISTANCE_TERMS), folded.n_heads, dtype=torch.float64)
+        of_score = torch.zeros(folded.n_heads, dtype=torch.float64)
+        for ids in texts:
+            parts = distance_terms(folded, embeddings, ids, constants=means)
+            terms = torch.stack([parts[term] for term in DISTANCE_TERMS]).double()
+            for query in range(fewest - 1, len(ids)):
+                seen = terms[:, :, query, : query + 1]
+                of_term += seen.var(dim=-1, correction=0)
+                of_score += seen.sum(dim=0).var(dim=-1, correction=0)
+        rows[name] = (of_term / of_score).mean(dim=1).tolist()
+    columns = [DISTANCE_NAMES[term] for term in DISTANCE_TERMS]
+    table = pd.DataFrame(rows, index=columns).T.rename_axis("split off")
+    return table.assign(sum=table.sum(axis=1))
+
+
 # ---- Words ---------------------------------------------------------------------------------------
 
 

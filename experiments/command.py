@@ -57,6 +57,6 @@ def tokenizer() -> Path:
 
 def frozen(path: Path) -> None:
     """Name in a frozen record the command that makes it again, and print its path."""
-    from lnattn_book.results import name_command
+    from lnattn_book.frozen.kinds import name_command
 
     print(name_command(path))

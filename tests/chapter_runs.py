@@ -16,7 +16,7 @@ import matplotlib.pyplot as plt
 from IPython.display import display
 from jaxtyping import config as jaxtyping_config
 
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
 
 NOTEBOOKS = repository() / "notebooks"
 

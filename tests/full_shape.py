@@ -11,7 +11,7 @@ import resource
 import sys
 from pathlib import Path
 
-import lnattn_book.freezing  # noqa: F401  enters the book's studies
+import lnattn_book.frozen.making  # noqa: F401  enters the book's studies
 from lnattn import freezing
 
 #: GiB that the largest process of a build on GPT-2 may take; 3.5 are promised.

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import nn
 
 from lnattn.text.corpora import read_documents
-from lnattn_book.samples import sample_file
+from lnattn_book.studies.samples import sample_file
 
 VOCAB, CONTEXT, D_MODEL, HEADS, LAYERS = 600, 64, 32, 4, 2
 END = "<|endoftext|>"

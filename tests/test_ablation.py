@@ -23,7 +23,6 @@ from lnattn.freezing import freeze
 from lnattn.models.attending import implementation_of, losses, patched
 from lnattn.paths import data_folder
 from lnattn.storage import read_json
-from lnattn_book import whole_models
 from lnattn_book.claims import ours
 from lnattn_book.claims.verdicts import (
     FAILS,
@@ -33,7 +32,7 @@ from lnattn_book.claims.verdicts import (
     NOT_SEEN,
     UNDECIDED,
 )
-from lnattn_book.joining import Joining
+from lnattn_book.studies import whole_models
 from lnattn_book.studies.ablation.losses import Ablations, _read, ablations, interval, windows_of
 from lnattn_book.studies.ablation.parts import (
     ablated_losses,
@@ -44,6 +43,7 @@ from lnattn_book.studies.ablation.parts import (
     second_pieces,
     second_words_of_names,
 )
+from lnattn_book.studies.joining_runs import Joining
 
 IDS = torch.tensor([3, 17, 9, 9, 30, 2, 21, 5, 11, 8, 13, 1])
 
@@ -265,7 +265,11 @@ def test_the_book_freezes_it_for_models_that_predict(tmp_path, monkeypatch):
     file = tmp_path / "texts.jsonl"
     sentence = "He met Michelle Obama by the old castle near Hogmanay on a rainy day. "
     file.write_text("".join(f'{{"text": "{sentence * n}"}}\n' for n in (2, 3)))
-    for module in ("lnattn_book.whole_models", "lnattn_book.samples", "lnattn.reporting.shipped"):
+    for module in (
+        "lnattn_book.studies.whole_models",
+        "lnattn_book.studies.samples",
+        "lnattn.reporting.shipped",
+    ):
         monkeypatch.setattr(f"{module}.sample_file", lambda: file)
     for name in ("book-gpt2", "book-llama"):
         [done] = freeze(name, tmp_path / name, ["ablation"])

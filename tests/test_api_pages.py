@@ -16,7 +16,7 @@ from sphinx.pycode import ModuleAnalyzer
 
 from booksite.pages import listed_pages
 from booksite.reference import Summary, modules_below, modules_in
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
 
 FILES = {
     "__init__.py": '"""A package."""\n',

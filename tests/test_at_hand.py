@@ -16,7 +16,7 @@ from lnattn.errors import CheckpointError
 from lnattn.models import hub
 from lnattn.models.choice import ROTARY, Choice
 from lnattn.models.hub import PINNED
-from lnattn_book.twins import available_rotary_models
+from lnattn_book.studies.twins import available_rotary_models
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from lnattn_book.benchmark_report import frozen, summary, to_other_ways
+from lnattn_book.studies.benchmark_report import frozen, summary, to_other_ways
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 

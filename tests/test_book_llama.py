@@ -15,8 +15,8 @@ from lnattn import load_first_layer, paths
 from lnattn.cli.main import main
 from lnattn.rotary.weights import RelativeFirstLayer
 from lnattn.text.counts import Counts
-from lnattn_book.samples import token_counts
 from lnattn_book.studies.distance_terms import RotaryStudy
+from lnattn_book.studies.samples import token_counts
 
 LICENCE = "made up by a test, in the public domain"
 

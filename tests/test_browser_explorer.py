@@ -22,7 +22,7 @@ from booksite.explorer.texts import script
 from lnattn import fold, load_first_layer, six_terms
 from lnattn.reporting.about import facts
 from lnattn.text.tokenizers import encode_documents
-from lnattn_book.style import TERM_NAMES
+from lnattn_book.page.style import TERM_NAMES
 
 PAGE = """<!doctype html>
 <html lang="en" data-theme="light">

@@ -27,9 +27,9 @@ from booksite import build, execute, execution, inputs, model, settings
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
 from lnattn.storage import Result, write_json
-from lnattn_book import places
-from lnattn_book.cache import cached_study
-from lnattn_book.twins import available_rotary_models
+from lnattn_book.page import places
+from lnattn_book.studies.cache import cached_study
+from lnattn_book.studies.twins import available_rotary_models
 
 ROOT = places.repository()
 

@@ -16,7 +16,13 @@ from lnattn import Embeddings, FirstLayer, fold, load_first_layer
 from lnattn.errors import ResultError
 from lnattn.paths import data_folder
 from lnattn.position.without_tokens import position_only
-from lnattn_book.by_place import GPT2_SIGMA, ByPlace, PublishedSigma, by_place, token_variance
+from lnattn_book.studies.by_place import (
+    GPT2_SIGMA,
+    ByPlace,
+    PublishedSigma,
+    by_place,
+    token_variance,
+)
 
 CONTEXT = 20
 

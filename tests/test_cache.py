@@ -17,8 +17,8 @@ from filelock import FileLock
 
 from lnattn.freezing import recomputing
 from lnattn.storage import Result
-from lnattn_book import cache
-from lnattn_book.cache import cached_study, forget_studies
+from lnattn_book.studies import cache
+from lnattn_book.studies.cache import cached_study, forget_studies
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from naming import naming
 from lnattn import paths
 from lnattn.contribution.study import Contributions
 from lnattn.errors import ResultError
-from lnattn_book import places
 from lnattn_book.chapters import contributions as chapter
 from lnattn_book.chapters.contributions import Snapshots
-from lnattn_book.joining import Joining
+from lnattn_book.page import places
 from lnattn_book.studies.ablation.losses import Ablations
+from lnattn_book.studies.joining_runs import Joining
 
 RESULTS = paths.data_folder() / "results"
 README = places.repository() / "experiments" / "joining" / "README.md"

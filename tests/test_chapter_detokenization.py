@@ -16,9 +16,9 @@ from lnattn.affinity.subwords import Pieces, Subwords
 from lnattn.affinity.vectors import TokenVectors
 from lnattn.errors import ShapeError
 from lnattn.text.counts import Counts
-from lnattn_book import small_models
 from lnattn_book.chapters import detokenization as chapter
 from lnattn_book.chapters.detokenization import Heads
+from lnattn_book.studies import small_models
 from lnattn_book.studies.query_classes import CLASSES, MEASURES, ClassAuroc
 
 

@@ -8,9 +8,9 @@ from scipy.stats import spearmanr
 
 from lnattn import fold, load_first_layer
 from lnattn.stats import spearman
-from lnattn_book import samples
 from lnattn_book.chapters import information_gain as page
 from lnattn_book.chapters.variance import frequency, lengths
+from lnattn_book.studies import samples
 from lnattn_book.studies.variance import token_norms
 
 

@@ -34,7 +34,7 @@ def test_what_is_removed_of_two_vectors_by_hand():
 def test_inputs_are_rows_of_the_embeddings_added():
     model = lnattn.load_first_layer("book-gpt2")
     x = chapter.inputs(model, length=8)
-    from lnattn_book.samples import sample_windows
+    from lnattn_book.studies.samples import sample_windows
 
     first = int(sample_windows(model, 8)[0][0, 3])
     row = (model.embeddings.W_E[first] + model.embeddings.W_P[3]).double()

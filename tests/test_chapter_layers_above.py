@@ -11,7 +11,7 @@ from scipy.stats import binomtest
 from lnattn_book.chapters import layers_above as chapter
 from lnattn_book.claims.s13 import made_up
 from lnattn_book.figures import layers as figures
-from lnattn_book.layers_above import LayersAbove
+from lnattn_book.studies.layers_above import LayersAbove
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 from random_models import random_layer
 
 from lnattn.paths import data_folder
-from lnattn_book import survey
 from lnattn_book.chapters import other_models as chapter
+from lnattn_book.claims import survey
 from lnattn_book.claims.verdicts import (
     FAILS,
     HOLDS,

@@ -23,9 +23,9 @@ from lnattn.attention.terms import TERMS
 from lnattn.contribution.study import Contributions
 from lnattn.selectability.decide import selectability
 from lnattn.text.counts import Counts
-from lnattn_book import samples
 from lnattn_book.chapters import papers_and_code as chapter
-from lnattn_book.language_models import FrozenArm
+from lnattn_book.studies import samples
+from lnattn_book.studies.language_models import FrozenArm
 from lnattn_book.studies.majority.long_runs import Experiment
 
 VOCAB = 60

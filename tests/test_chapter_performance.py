@@ -9,9 +9,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from lnattn_book.benchmark_report import Benchmark
 from lnattn_book.chapters import performance as chapter
 from lnattn_book.figures.scale import growth_curves
+from lnattn_book.studies.benchmark_report import Benchmark
 
 mpl.use("Agg")
 

@@ -14,7 +14,7 @@ from lnattn.paths import data_folder
 from lnattn_book.chapters import rotary as chapter
 from lnattn_book.claims.trials import constants
 from lnattn_book.studies.distance_terms import RotaryStudy
-from lnattn_book.twins import Twins
+from lnattn_book.studies.twins import Twins
 
 
 @pytest.fixture(scope="module")

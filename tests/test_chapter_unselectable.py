@@ -11,8 +11,8 @@ from lnattn.selectability import gaussian
 from lnattn.selectability.decide import selectability
 from lnattn_book.chapters import unselectable as chapter
 from lnattn_book.claims.intervals import Interval
-from lnattn_book.language_models import FrozenArm
 from lnattn_book.studies.keys_by_layer import LayerVerdicts
+from lnattn_book.studies.language_models import FrozenArm
 
 # ---- The walk ------------------------------------------------------------------------------------
 

@@ -13,9 +13,9 @@ from scipy.stats import ttest_1samp
 from experiments.sentiment.run import TABLE_4
 from lnattn.paths import data_folder
 from lnattn_book.chapters import unselectable_robustness as chapter
-from lnattn_book.language_models import FrozenArm, LongRuns
 from lnattn_book.studies.keys_by_layer import LayerVerdicts
-from lnattn_book.words import MarkedSentence, Sentiment
+from lnattn_book.studies.language_models import FrozenArm, LongRuns
+from lnattn_book.studies.unselectable_words import MarkedSentence, Sentiment
 
 # ---- Sizes ---------------------------------------------------------------------------------------
 

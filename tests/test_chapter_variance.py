@@ -11,10 +11,10 @@ from scipy.stats import spearmanr
 from lnattn import FirstLayer, fold
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.nulls import permuted_weights
-from lnattn_book.by_place import ByPlace
 from lnattn_book.chapters import variance as chapter
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import claim
+from lnattn_book.studies.by_place import ByPlace
 from lnattn_book.studies.variance import frequency_study, variance_of_inputs
 
 VOCAB = 60

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pytest
 import yaml
 
-from lnattn_book import places
+from lnattn_book.page import places
 
 ROOT = places.repository()
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.md"))

@@ -18,7 +18,6 @@ from naming import naming
 from booksite.executed import registered
 from lnattn.errors import ResultError
 from lnattn.storage import write_json
-from lnattn_book import places
 from lnattn_book.claims import __main__ as command
 from lnattn_book.claims import (
     brody,
@@ -57,6 +56,7 @@ from lnattn_book.claims.verdicts import (
     format_measure,
     robustness,
 )
+from lnattn_book.page import places
 
 ROOT = places.repository()
 HOLDS, HOLDS_IN_PART, FAILS, NOT_SEEN, UNDECIDED, NOT_COMPUTABLE = VERDICTS

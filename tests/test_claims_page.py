@@ -23,10 +23,10 @@ from small_site import build
 
 from booksite import claims_page, links
 from booksite.claims_tables import changed_rules, column, machines
-from lnattn_book import places
 from lnattn_book.claims import frozen as frozen_claims
 from lnattn_book.claims.listed import claims
 from lnattn_book.claims.verdicts import Leaf, Record, effect_fields
+from lnattn_book.page import places
 
 ROOT = places.repository()
 PAGES = {

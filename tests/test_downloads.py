@@ -24,7 +24,7 @@ from small_site import build
 from sphinx.errors import ExtensionError
 
 from booksite import downloads, execute
-from lnattn_book.names import KEY, PNG
+from lnattn_book.page.names import KEY, PNG
 
 
 def first_cell(tmp_path, repository=""):

@@ -12,8 +12,8 @@ import pytest
 from bs4 import BeautifulSoup
 from matplotlib.figure import Figure
 
-from lnattn_book import dark, drawings
-from lnattn_book.style import settings
+from lnattn_book.page import dark, drawings
+from lnattn_book.page.style import settings
 
 CURVE = np.array([1 / 3, 2.0, np.nan, -4e-7])
 
@@ -115,7 +115,8 @@ mystnb:
     alt: A line that rises.
 ---
 import matplotlib.pyplot as plt
-from lnattn_book import drawings, style
+from lnattn_book.page import drawings
+from lnattn_book.page import style
 style.use_style()
 drawings.install_formatter()
 figure, ax = plt.subplots()

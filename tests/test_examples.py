@@ -12,7 +12,7 @@ import transformers
 from random_models import random_gpt2, randomise
 
 from lnattn.models.checkpoints import BOOK_MODELS
-from lnattn_book import places
+from lnattn_book.page import places
 
 ROOT = places.repository()
 WORDS = ["the", "city", "of", "new", "york", "lies", "on", "coast", "atlantic", "ocean", "."]

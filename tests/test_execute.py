@@ -11,7 +11,7 @@ from jupyter_cache import get_cache
 from myst_nb.core.read import read_myst_markdown_notebook
 from myst_parser.config.main import MdParserConfig
 
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
 
 
 def test_a_chapter_run_alone_has_the_builds_key(tmp_path):

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import ttest_rel
 
 from lnattn_book.claims.intervals import Interval
-from lnattn_book.exposure import exposure, lead
-from lnattn_book.words import Sentiment
+from lnattn_book.studies.exposure import exposure, lead
+from lnattn_book.studies.unselectable_words import Sentiment
 
 
 def made_up(*extra: float, right=(0.8, 0.7, 0.75), seeds: int = 5) -> Sentiment:
@@ -104,7 +104,7 @@ def test_the_interval_over_words_is_the_middle_95_percent_of_the_draws(monkeypat
     data = made_up(0, 0.1)
     alike = replace(data, unselectable=np.repeat(data.unselectable[:, :1], 5, axis=1))
     monkeypatch.setattr(
-        "lnattn_book.exposure._Bin.resampled", lambda _, draws, __: np.linspace(0, 1, draws)
+        "lnattn_book.studies.exposure._Bin.resampled", lambda _, draws, __: np.linspace(0, 1, draws)
     )
     measured = exposure(alike, "none", **ASKED)
     assert measured.difference > 0.025

@@ -18,7 +18,7 @@ import pytest
 
 import lnattn
 from lnattn.cli import main
-from lnattn_book import places
+from lnattn_book.page import places
 
 ROOT = places.repository()
 #: What a part must know nothing of.
@@ -74,10 +74,10 @@ def arrows_up(source: str, above: tuple[str, ...]) -> list[str]:
     [
         pytest.param("import lnattn_book", id="a statement"),
         pytest.param("def f():\n    from lnattn_book.page import start", id="in a function"),
-        pytest.param("import_module('lnattn_book.freezing')", id="by import_module"),
+        pytest.param("import_module('lnattn_book.frozen.making')", id="by import_module"),
         pytest.param("if find_spec('lnattn_book'): pass", id="looked for"),
         pytest.param("NAME = 'lnattn_book'\n__import__(NAME)", id="by a constant"),
-        pytest.param("resolve_name('lnattn_book.freezing:STUDIES')", id="by resolve_name"),
+        pytest.param("resolve_name('lnattn_book.frozen.making:STUDIES')", id="by resolve_name"),
     ],
 )
 def test_an_arrow_up_is_seen(source: str):

@@ -18,8 +18,9 @@ from lnattn.contribution.study import Contributions
 from lnattn.errors import LnattnError, TokenError
 from lnattn.freezing import STUDIES, Study, _differences, compare_arrays, freeze, verify
 from lnattn.storage import read_result, write_result
-from lnattn_book import freezing, samples
-from lnattn_book.printed import differences_from_printed
+from lnattn_book.frozen import making as freezing
+from lnattn_book.frozen.printed import differences_from_printed
+from lnattn_book.studies import samples
 
 QUICK = ["position", "composition"]
 

@@ -21,9 +21,9 @@ from booksite.front_page import HEADLINE, waiting
 from booksite.opening import WORDS
 from lnattn import fold, load_first_layer, six_terms
 from lnattn.text.tokenizers import encode_documents
-from lnattn_book import places
 from lnattn_book.claims.listed import claims
 from lnattn_book.claims.verdicts import Record
+from lnattn_book.page import places
 
 ROOT = places.repository()
 #: The parts of the site that the front page needs.

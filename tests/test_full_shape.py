@@ -18,7 +18,7 @@ pytest.importorskip("jupytext", reason="jupytext is absent: pip install .[book]"
 import full_shape
 from chapter_runs import NOTEBOOKS, cells_of
 
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
 
 #: Query tokens of each AUROC, unless LNATTN_QUERIES says otherwise: of all 50,257 each of a dozen
 #: AUROCs takes twenty minutes. What is held at once does not depend on their number, but for

@@ -13,7 +13,7 @@ from small_site import build
 
 from booksite import glossary
 from lnattn.errors import ResultError
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
 
 FILE = """
 - tex: ['T^{ee}', "d'"]

@@ -21,7 +21,7 @@ from lnattn.rotary.affinity import vectors_at_distance
 from lnattn.rotary.fold import fold_relative
 from lnattn.storage import write_result
 from lnattn_book.claims.s13 import made_up
-from lnattn_book.layers_above import LayersAbove
+from lnattn_book.studies.layers_above import LayersAbove
 
 
 def test_queries_and_keys_of_a_layer_are_those_of_lone_tokens():

@@ -9,7 +9,7 @@ from naming import naming
 from experiments.majority.plans import jobs_of
 from lnattn.errors import ResultError
 from lnattn_book.claims.frozen import frozen_records
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
 from lnattn_book.studies.majority import long_runs
 from lnattn_book.studies.majority.encoder import arm
 from lnattn_book.studies.majority.long_runs import Experiment

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from naming import naming
 
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
 
 ROOT = repository()
 _spec = importlib.util.spec_from_file_location("new_chapter", ROOT / "tools" / "new_chapter.py")

@@ -16,7 +16,6 @@ from scipy.stats import spearmanr
 
 from lnattn import fold, load_first_layer
 from lnattn.attention.nulls import permuted_weights
-from lnattn_book import null_models
 from lnattn_book.claims import brody, kamoda, mathematics, ours, residual, unselectable
 from lnattn_book.claims.frozen import frozen_records
 from lnattn_book.claims.intervals import Interval
@@ -25,7 +24,8 @@ from lnattn_book.claims.nulls import LEVEL, NullModel, frozen_nulls, read_nulls,
 from lnattn_book.claims.rules import NULL_NOT_ASKED, RULES, Detail, Rule, RuleContext
 from lnattn_book.claims.trials import array, near
 from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, UNDECIDED
-from lnattn_book.places import FROZEN_CLAIMS, repository
+from lnattn_book.frozen import null_draws as null_models
+from lnattn_book.page.places import FROZEN_CLAIMS, repository
 
 #: Importing them enters the rules.
 LISTS = (kamoda, brody, mathematics, ours, residual, unselectable)

@@ -16,11 +16,11 @@ import lnattn
 from lnattn.attention.nulls import permuted_weights
 from lnattn.position.without_tokens import ASSUMED
 from lnattn.weights import FirstLayer
-from lnattn_book import null_models
-from lnattn_book.by_place import GPT2_SIGMA
 from lnattn_book.chapters.information_gain import Gain
 from lnattn_book.chapters.variance import Frequency
 from lnattn_book.claims.rules import Rule
+from lnattn_book.frozen import null_draws as null_models
+from lnattn_book.studies.by_place import GPT2_SIGMA
 from lnattn_book.studies.first_token import FirstTokenSwitch
 from lnattn_book.studies.variance import frequency_study, variance_of_inputs
 

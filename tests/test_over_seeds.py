@@ -10,12 +10,7 @@ from scipy.stats import t as student
 
 from lnattn_book.chapters import switch as chapter
 from lnattn_book.claims import by_seed
-from lnattn_book.claims.rules import Rule
-from lnattn_book.claims.s13 import made_up as layers
-from lnattn_book.claims.s14 import made_up as layers_alone
-from lnattn_book.claims.trials import constants
-from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
-from lnattn_book.over_seeds import (
+from lnattn_book.claims.over_seeds import (
     chosen,
     halved,
     halved_weights,
@@ -24,7 +19,12 @@ from lnattn_book.over_seeds import (
     learned,
     over_seeds,
 )
-from lnattn_book.switch import ConstantsStudy, SwitchStudy
+from lnattn_book.claims.rules import Rule
+from lnattn_book.claims.s13 import made_up as layers
+from lnattn_book.claims.s14 import made_up as layers_alone
+from lnattn_book.claims.trials import constants
+from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
+from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import yaml
 from small_site import build
 
 from booksite.pages import listed_pages, read_only_pages
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
 
 PAGES = {
     "_toc.yml": "format: jb-book\nroot: book/index\nchapters:\n- file: notebooks/05-terms\n",

@@ -10,7 +10,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from lnattn_book import places
+from lnattn_book.page import places
 
 ROOT = places.repository()
 

@@ -13,7 +13,7 @@ import pytest
 
 import lnattn
 from lnattn import inputs
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
 
 _CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXAMPLES = _CODE.findall((repository() / "book" / "api.md").read_text(encoding="utf-8"))

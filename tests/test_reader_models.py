@@ -22,9 +22,9 @@ from lnattn.models.reference import load_reference_model
 from lnattn.position.bias import position_bias
 from lnattn.position.curves import trends_of
 from lnattn.position.sigma import inverse_sigma_bands
-from lnattn_book import samples
 from lnattn_book.chapters import circuits, folding, layernorm, six_terms
 from lnattn_book.figures import contribution as contribution_figures
+from lnattn_book.studies import samples
 from lnattn_book.studies.variance import frequency_study, variance_of_inputs
 
 mpl.use("Agg")

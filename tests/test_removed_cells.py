@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import jupytext
 import pytest
 
-from lnattn_book import places
+from lnattn_book.page import places
 
 NOTEBOOKS = sorted((places.repository() / "notebooks").glob("*.md"))
 REMOVED = {"remove-cell", "remove-input"}

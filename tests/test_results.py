@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 from lnattn.cli.main import COMMANDS, main
 from lnattn.paths import data_folder
-from lnattn_book.results import command_of, name_command, read_all
+from lnattn_book.frozen.kinds import command_of, name_command, read_all
 
 RESULTS = data_folder() / "results"
 

@@ -24,8 +24,8 @@ from lnattn.rotary.terms import DistanceTerms
 from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings
 from lnattn.storage import write_result
 from lnattn.text.counts import Counts
-from lnattn_book import freezing as book_freezing
 from lnattn_book.figures import rotary as figures
+from lnattn_book.frozen import making as book_freezing
 from lnattn_book.studies import distance_terms as study_module
 from lnattn_book.studies.distance_terms import RotaryStudy, known_pairs, rank_pairs, rotary_study
 

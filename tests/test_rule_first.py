@@ -10,7 +10,7 @@ import pytest
 import rule_first
 
 from lnattn.errors import ResultError
-from lnattn_book import places
+from lnattn_book.page import places
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 

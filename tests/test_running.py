@@ -24,7 +24,7 @@ from apart import doubled, ended, marked, meeting
 
 from booksite import execute
 from lnattn_book.claims.verdicts import Record
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
 
 HEAD = """---
 jupytext:

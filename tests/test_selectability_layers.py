@@ -100,7 +100,11 @@ def test_the_book_freezes_it_for_models_of_all_kinds(tmp_path, monkeypatch):
     """One short text, joined with itself; MiniLM's window is framed."""
     file = tmp_path / "texts.jsonl"
     file.write_text('{"text": "' + "It rained on the old castle by the sea. " * 60 + '"}\n')
-    readers = ("lnattn_book.whole_models", "lnattn_book.samples", "lnattn.reporting.shipped")
+    readers = (
+        "lnattn_book.studies.whole_models",
+        "lnattn_book.studies.samples",
+        "lnattn.reporting.shipped",
+    )
     for module in readers:
         monkeypatch.setattr(f"{module}.sample_file", lambda: file)
     for name, shape in (

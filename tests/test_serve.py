@@ -12,7 +12,7 @@ import pytest
 from site_pages import served
 
 from booksite import serve
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
 
 
 class Silent(serve.Host):

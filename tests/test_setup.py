@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from booksite import serve
-from lnattn_book import places
+from lnattn_book.page import places
 
 # The choice of torch is tried where no GPU is; elsewhere make asks nothing.
 pytestmark = pytest.mark.skipif(

@@ -19,7 +19,7 @@ from site_pages import EMBEDDED, REDIRECTS, ROOT, SITE, each_page, needs_site
 
 from lnattn_book.claims.listed import claim
 from lnattn_book.claims.listed import claims as known_claims
-from lnattn_book.style import model_name
+from lnattn_book.page.style import model_name
 
 
 class Anatomy(HTMLParser):

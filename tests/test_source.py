@@ -83,7 +83,7 @@ MEANT = {
     "lnattn/affinity/auroc_kernel.py": {"one"},
     "lnattn/rotary/affinity.py": {"own"},
     "lnattn_book/studies/distance_terms.py": {"own"},
-    "lnattn_book/by_place.py": {"own"},
+    "lnattn_book/studies/by_place.py": {"own"},
     "lnattn_book/chapters/detokenization.py": {"found"},
     "lnattn_book/chapters/information_gain.py": {"own"},
     "lnattn_book/claims/r07.py": {"one"},
@@ -92,8 +92,8 @@ MEANT = {
     "lnattn_book/figures/variance.py": {"own"},
     "lnattn_book/page/checks.py": {"found"},
     "lnattn_book/page/guards.py": {"found"},
-    "lnattn_book/language_models.py": {"kept"},
-    "lnattn_book/layers_above.py": {"found"},
+    "lnattn_book/studies/language_models.py": {"kept"},
+    "lnattn_book/studies/layers_above.py": {"found"},
 }
 
 

@@ -7,13 +7,13 @@ import re
 import subprocess
 import sys
 
-from lnattn_book import style
 from lnattn_book.claims.verdicts import VERDICTS
-from lnattn_book.places import repository
+from lnattn_book.page import style
+from lnattn_book.page.places import repository
 
 CODE = """
 import matplotlib
-from lnattn_book.style import use_style
+from lnattn_book.page.style import use_style
 assert matplotlib.rcParams["axes.linewidth"] == 6  # the reader's file was read
 use_style()
 print(matplotlib.rcParams["axes.linewidth"], matplotlib.rcParams["text.usetex"])

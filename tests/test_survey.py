@@ -17,11 +17,11 @@ from lnattn.attention.nulls import permuted_weights
 from lnattn.errors import ResultError
 from lnattn.position.measured import windows
 from lnattn.text.counts import Counts
-from lnattn_book import survey
+from lnattn_book.claims import survey
 from lnattn_book.claims.listed import claim as claim_of
 from lnattn_book.claims.rules import RULES
+from lnattn_book.claims.survey import ASKED, Evidence
 from lnattn_book.claims.verdicts import VERDICTS, Record
-from lnattn_book.survey import ASKED, Evidence
 
 HOLDS, _, FAILS, NOT_SEEN, UNDECIDED, NOT_COMPUTABLE = VERDICTS
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from lnattn_book import places
+from lnattn_book.page import places
 
 NOTEBOOKS = sorted((places.repository() / "notebooks").glob("*.md"))
 OPENINGS = {

@@ -17,7 +17,7 @@ from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.rules import RULES, Rule
 from lnattn_book.claims.trials import Trial, array, contributions, written
 from lnattn_book.claims.verdicts import FAILS, HOLDS, NOT_SEEN, UNDECIDED, Record, effect
-from lnattn_book.words import MarkedSentence
+from lnattn_book.studies.unselectable_words import MarkedSentence
 
 OTHER = "somebody/tiny"
 #: Importing them enters the rules; each name that they list is one.

@@ -20,7 +20,7 @@ from lnattn.text.counting import count_corpus
 from lnattn.text.counts import Counts
 from lnattn.text.tokenizers import encode_documents
 from lnattn.text.vocabulary import counts_by_vocabulary, resized, vocabulary_sha256
-from lnattn_book.samples import token_counts
+from lnattn_book.studies.samples import token_counts
 
 
 def words(*names: str, added: tuple[str, ...] = ()) -> Tokenizer:

@@ -11,7 +11,7 @@ import torch
 
 import lnattn
 from lnattn.position.curves import dominant_wave
-from lnattn_book.waves import smooth_curve, turns, with_smooth_positions
+from lnattn_book.studies.waves import smooth_curve, turns, with_smooth_positions
 
 
 @pytest.mark.parametrize("length", [3.0, 12.0])

@@ -17,7 +17,7 @@ from lnattn.errors import LnattnError
 from lnattn.storage import provenance, write_json
 from lnattn_book.claims.__main__ import built
 from lnattn_book.claims.verdicts import Record
-from lnattn_book.places import ATTESTATIONS, repository
+from lnattn_book.page.places import ATTESTATIONS, repository
 
 
 def attestation(model: str, records: Iterable[Record], commit: str) -> dict[str, Any]:

@@ -123,8 +123,8 @@ from matplotlib.figure import Figure
 
 from lnattn.selectability.first_layers import first_layer_keys
 from lnattn.weights import FirstLayer
-from lnattn_book.samples import sentence_ids
-from lnattn_book.style import BLUE, SINGLE
+from lnattn_book.studies.samples import sentence_ids
+from lnattn_book.page.style import BLUE, SINGLE
 
 
 def key_norms(model: FirstLayer, text: str) -> Float[np.ndarray, "head"]:
@@ -150,7 +150,7 @@ import numpy as np
 
 import lnattn
 from lnattn_book.chapters import $module as chapter
-from lnattn_book.samples import sentence_ids
+from lnattn_book.studies.samples import sentence_ids
 
 
 def test_a_norm_a_head():

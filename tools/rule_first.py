@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from lnattn.errors import ResultError
-from lnattn_book.places import FROZEN_CLAIMS, repository
+from lnattn_book.page.places import FROZEN_CLAIMS, repository
 
 LIST = Path("book", "claims.yml")
 #: Where a claim's conditions stand, a module a claim.

@@ -22,7 +22,7 @@ from experiments.book_model.snapshots import snapshots
 from experiments.command import add_plan, frozen, given_plan, main, new_parser
 from lnattn.storage import sha256_of_file
 from lnattn.text.counts import Counts
-from lnattn_book.samples import sample_file
+from lnattn_book.studies.samples import sample_file
 
 
 def train(args: argparse.Namespace) -> None:

@@ -1,7 +1,7 @@
 """Looking at the first layer of a small model: what it does to sub-words, and what by position.
 
 Each model gives a row a head and one for the best head of each piece; the tables of many models
-are frozen as one result, which `lnattn_book.small_models` reads.
+are frozen as one result, which `lnattn_book.studies.small_models` reads.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from lnattn.storage import provenance, write_result
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 from lnattn_book.claims.ours import piece_rule
-from lnattn_book.samples import FEWEST_WINDOWS, sample_tokens, sample_windows
-from lnattn_book.small_models import BEST
 from lnattn_book.studies.query_classes import CLASSES, class_auroc
+from lnattn_book.studies.samples import FEWEST_WINDOWS, sample_tokens, sample_windows
+from lnattn_book.studies.small_models import BEST
 
 #: Texts whose terms are compared.
 _TEXTS = 20

@@ -23,7 +23,7 @@ from lnattn.stats import blocks
 from lnattn.storage import provenance
 from lnattn.text.counts import Counts
 from lnattn_book.chapters.for_every_text import LENGTH, NEAR, VOCABULARIES, Guaranteed
-from lnattn_book.samples import token_counts
+from lnattn_book.studies.samples import token_counts
 
 #: Vocabularies up to this size are asked whole; of others so many queries of a kind.
 SMALL, QUERIES = 10_000, 500

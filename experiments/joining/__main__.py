@@ -29,9 +29,9 @@ from lnattn.attention.terms import six_terms
 from lnattn.paths import data_folder
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.text.counts import Counts
-from lnattn_book.joining import Joining
-from lnattn_book.samples import sample_file, sample_tokens
-from lnattn_book.whole_models import token_classes_of
+from lnattn_book.studies.joining_runs import Joining
+from lnattn_book.studies.samples import sample_file, sample_tokens
+from lnattn_book.studies.whole_models import token_classes_of
 
 
 def embedded(name: str) -> Snapshot:

@@ -26,7 +26,7 @@ from lnattn_book.claims import s13, s14
 from lnattn_book.claims.listed import claim
 from lnattn_book.claims.nulls import write_nulls
 from lnattn_book.claims.rules import RuleContext
-from lnattn_book.layers_above import LayersAbove
+from lnattn_book.studies.layers_above import LayersAbove
 
 #: How often the weights of a model are put in random order.
 DEALS = 2

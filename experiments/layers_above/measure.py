@@ -20,9 +20,9 @@ from lnattn.rotary.weights import AnyFirstLayer
 from lnattn.storage import sha256_of_file
 from lnattn.text.counts import Counts
 from lnattn_book.claims.pieces import piece_rule
-from lnattn_book.layers_above import LayersAbove
-from lnattn_book.samples import sample_windows, token_counts, tokenizer_of
-from lnattn_book.whole_models import token_classes_of
+from lnattn_book.studies.layers_above import LayersAbove
+from lnattn_book.studies.samples import sample_windows, token_counts, tokenizer_of
+from lnattn_book.studies.whole_models import token_classes_of
 
 #: Pieces, at most; the rank up to which a predecessor counts as found; permutations of the pieces.
 PIECES, RANK, DRAWS = 300, 10, 1000

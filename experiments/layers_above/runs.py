@@ -22,7 +22,7 @@ from lnattn_book.claims import by_seed
 from lnattn_book.claims.listed import claim
 from lnattn_book.claims.nulls import write_nulls
 from lnattn_book.claims.rules import RuleContext
-from lnattn_book.layers_above import LayersAbove
+from lnattn_book.studies.layers_above import LayersAbove
 
 #: What makes the measures of null models again, those of named models with them.
 COMMAND = "python -m experiments.layers_above MODELS"

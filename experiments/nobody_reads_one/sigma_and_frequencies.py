@@ -20,7 +20,7 @@ from lnattn.attention.terms import input_rows
 from lnattn.errors import CorpusError
 from lnattn.rotary.fold import mean_vectors
 from lnattn.weights import Embeddings
-from lnattn_book.samples import sample_framed, token_counts
+from lnattn_book.studies.samples import sample_framed, token_counts
 
 #: Tokens of a text, query tokens of the AUROC (evenly spaced among those that follow any), and
 #: distances among which a curve is asked for its highest.

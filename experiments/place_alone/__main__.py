@@ -13,7 +13,7 @@ from pathlib import Path
 from experiments.command import frozen, main, new_parser
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.weights import require_absolute
-from lnattn_book.by_place import by_place
+from lnattn_book.studies.by_place import by_place
 
 
 def run(args: argparse.Namespace) -> None:

@@ -25,7 +25,7 @@ from lnattn import load_first_layer
 from lnattn.models.reference import load_reference_model
 from lnattn.paths import data_folder
 from lnattn.storage import provenance, sha256_of_file, write_result
-from lnattn_book.samples import sample_windows
+from lnattn_book.studies.samples import sample_windows
 
 NAME = "law"
 COUNTS = (32, 64, 128, 256, 512, 1024)

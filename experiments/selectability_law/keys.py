@@ -19,7 +19,7 @@ from lnattn.selectability.first_layers import position_keys
 from lnattn.selectability.gaussian import effective_dimension, expected_share
 from lnattn.selectability.verify import verified_selectability
 from lnattn.stats import resampled_counts
-from lnattn_book.samples import sample_windows
+from lnattn_book.studies.samples import sample_windows
 
 #: Shares of Gaussian keys between which a ratio is asked.
 FEW, MOST = 0.01, 0.995

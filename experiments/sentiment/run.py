@@ -28,7 +28,7 @@ from experiments.sentiment.classifier import (
 )
 from lnattn.errors import CorpusError, ResultError
 from lnattn.storage import provenance, sha256_of_file, write_atomically
-from lnattn_book.words import Sentiment
+from lnattn_book.studies.unselectable_words import Sentiment
 
 #: How the sentences of the paper's Table 4 begin in the treebank, and their words in bold there.
 TABLE_4 = {

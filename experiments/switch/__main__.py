@@ -12,8 +12,8 @@ from pathlib import Path
 from experiments.book_model.snapshots import snapshot_after
 from experiments.command import frozen, main, new_parser
 from lnattn.rotary.weights import RelativeFirstLayer
-from lnattn_book.over_seeds import halved, halved_weights
-from lnattn_book.switch import constants_study, switch_study
+from lnattn_book.claims.over_seeds import halved, halved_weights
+from lnattn_book.studies.switch import constants_study, switch_study
 
 
 def run(args: argparse.Namespace) -> None:

@@ -15,7 +15,8 @@ from experiments.unselectable_lm.evaluation import evaluate
 from experiments.unselectable_lm.long_runs import best_rate, freeze_long, train_long
 from experiments.unselectable_lm.small_models import load_arm
 from lnattn.errors import ResultError
-from lnattn_book.language_models import (
+from lnattn_book.page.places import repository
+from lnattn_book.studies.language_models import (
     ARMS,
     KEYS,
     LOSSES,
@@ -24,7 +25,6 @@ from lnattn_book.language_models import (
     long_name,
     mean_and_interval,
 )
-from lnattn_book.places import repository
 
 TOKENIZER = repository() / "data" / "book-gpt2"
 STEPS = 10

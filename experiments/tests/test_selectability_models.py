@@ -18,7 +18,8 @@ from lnattn.selectability.decide import selectability
 from lnattn.storage import read_json, read_result, sha256_of_file, write_json
 from lnattn.text.corpora import read_documents
 from lnattn.text.tokenizers import load_tokenizer
-from lnattn_book.language_models import (
+from lnattn_book.page.places import repository
+from lnattn_book.studies.language_models import (
     KEYS,
     LONGEST,
     SHORTEST,
@@ -26,9 +27,8 @@ from lnattn_book.language_models import (
     frozen_arms,
     read_table_1,
 )
-from lnattn_book.places import repository
 from lnattn_book.studies.papers_search import bounded_search
-from lnattn_book.words import frozen_words
+from lnattn_book.studies.unselectable_words import frozen_words
 
 TOKENIZER = repository() / "data" / "book-gpt2"
 

@@ -20,8 +20,8 @@ from experiments.unselectable_lm.small_models import (
     train_arm,
 )
 from lnattn.errors import CheckpointError
-from lnattn_book.language_models import ARMS
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
+from lnattn_book.studies.language_models import ARMS
 
 PLAN = TrainingPlan(
     layers=2, d_model=8, heads=4, context=16, vocab_size=8192, steps=4, batch=2,

@@ -27,7 +27,7 @@ from lnattn.errors import CheckpointError, ResultError
 from lnattn.paths import data_folder
 from lnattn.selectability.decide import selectability
 from lnattn.storage import sha256_of_file
-from lnattn_book.words import Sentiment
+from lnattn_book.studies.unselectable_words import Sentiment
 
 TINY = ClassifierPlan(
     learning_rate=2e-2, d_model=4, heads=2, layers=2, epochs=20, batch=16, dropout=0.0

@@ -18,7 +18,7 @@ from lnattn.errors import CheckpointError, CorpusError
 from lnattn.position.sigma import inverse_sigma_bands
 from lnattn.storage import write_json
 from lnattn.text.counts import Counts
-from lnattn_book.small_models import BEST
+from lnattn_book.studies.small_models import BEST
 
 
 class Letters:

@@ -27,7 +27,7 @@ from experiments.unselectable_lm.long_runs import freeze_long, train_long
 from experiments.unselectable_lm.small_models import train_arm
 from experiments.unselectable_lm.untrained import freeze_untrained
 from experiments.unselectable_lm.words import freeze_words
-from lnattn_book.language_models import ARMS, LONG, PAPER_SHAPE
+from lnattn_book.studies.language_models import ARMS, LONG, PAPER_SHAPE
 
 
 def train(args: argparse.Namespace) -> None:

@@ -27,7 +27,7 @@ from lnattn.selectability.verify import verify
 from lnattn.storage import provenance, read_result, sha256_of_file, write_result
 from lnattn.text.corpora import read_documents
 from lnattn.text.tokenizers import load_tokenizer
-from lnattn_book.language_models import KEYS, LONGEST, SHORTEST
+from lnattn_book.studies.language_models import KEYS, LONGEST, SHORTEST
 from lnattn_book.studies.papers_search import bounded_search
 
 GPT2_VOCABULARY = 50_257

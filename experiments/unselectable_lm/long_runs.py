@@ -24,7 +24,7 @@ from lnattn.progress import progress_bar
 from lnattn.storage import provenance, read_json, sha256_of_file
 from lnattn.text.corpora import read_documents
 from lnattn.text.tokenizers import load_tokenizer
-from lnattn_book.language_models import (
+from lnattn_book.studies.language_models import (
     ARMS,
     LONG,
     LOSSES,

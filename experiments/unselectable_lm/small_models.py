@@ -29,7 +29,7 @@ from lnattn.errors import CheckpointError
 from lnattn.storage import provenance, read_json, sha256_of_file, write_atomically, write_json
 from lnattn.text.corpora import describe_corpus, read_documents
 from lnattn.text.tokenizers import load_tokenizer
-from lnattn_book.language_models import ARMS
+from lnattn_book.studies.language_models import ARMS
 
 
 class ProjectionOnly(nn.Module):

@@ -21,7 +21,7 @@ from lnattn_book.claims.listed import claim
 from lnattn_book.claims.nulls import write_nulls
 from lnattn_book.claims.rules import RULES, RuleContext
 from lnattn_book.claims.unselectable import b8, b9
-from lnattn_book.language_models import PAPER_SHAPE
+from lnattn_book.studies.language_models import PAPER_SHAPE
 
 #: The claims, the arm that each is about, and at which keys it looks.
 ASKED = {b8.claim: ("no-scaling", "keys"), b9.claim: ("full", "before")}

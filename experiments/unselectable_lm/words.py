@@ -18,7 +18,7 @@ from lnattn.selectability.decide import selectability
 from lnattn.storage import provenance, sha256_of_file, write_result
 from lnattn.text.tokenizers import load_tokenizer
 from lnattn_book.studies.papers_search import bounded_search
-from lnattn_book.words import TABLE_3, WORDS, MarkedSentence
+from lnattn_book.studies.unselectable_words import TABLE_3, WORDS, MarkedSentence
 
 
 def unselectable_tokens(

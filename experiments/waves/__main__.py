@@ -14,7 +14,7 @@ from experiments.command import frozen, main, new_parser
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.weights import require_absolute
 from lnattn_book.claims.nulls import write_nulls
-from lnattn_book.waves import turns, with_smooth_positions
+from lnattn_book.studies.waves import turns, with_smooth_positions
 
 #: How many random positions are drawn.
 DRAWS = 100

@@ -18,8 +18,8 @@ from booksite.execution import Run, begun
 from booksite.settings import BUILD, Folders
 from booksite.terminal import Following, say
 from lnattn.errors import LnattnError, ResultError
-from lnattn_book.cache import forget_studies
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
+from lnattn_book.studies.cache import forget_studies
 
 _EXECUTE = (sys.executable, "-m", "booksite.execute")
 #: What Jupyter Book is asked for where a warning shall fail the build.

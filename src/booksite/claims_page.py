@@ -37,7 +37,7 @@ from lnattn_book.claims import frozen
 from lnattn_book.claims.listed import SOURCES, claims
 from lnattn_book.claims.tally import PAPERS, fragile, sentence, tally
 from lnattn_book.claims.verdicts import Record, listed_words
-from lnattn_book.places import ATTESTATIONS, FROZEN_CLAIMS
+from lnattn_book.page.places import ATTESTATIONS, FROZEN_CLAIMS
 
 MARK = "lnattn_claims"
 _log = logging.getLogger(__name__)

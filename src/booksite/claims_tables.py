@@ -18,7 +18,7 @@ from lnattn_book.claims.ledger import own_first
 from lnattn_book.claims.listed import SOURCES, Claim, claims
 from lnattn_book.claims.tally import PAPERS
 from lnattn_book.claims.verdicts import ABSENT, SIGNS, Record, counts_as, effect, robustness
-from lnattn_book.names import model_name
+from lnattn_book.page.names import model_name
 
 #: The columns that every matrix has, between which stand the models in GPT-2's place, one each.
 FIRST = ("GPT-2",)

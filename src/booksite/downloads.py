@@ -24,7 +24,7 @@ from sphinx.util.osutil import relative_uri
 
 from booksite.settings import addresses
 from lnattn.storage import read_json, write_atomically
-from lnattn_book.names import KEY, PNG
+from lnattn_book.page.names import KEY, PNG
 
 FOLDER = "_downloads"
 _SIZE = re.compile(r'<svg [^>]*?\b(width="\d+" height="\d+")')

@@ -15,7 +15,7 @@ from booksite.settings import BUILD, Folders
 from booksite.terminal import say
 from lnattn.models.choice import FALLBACK, PREFERRED
 from lnattn.storage import read_json, write_json
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
 
 #: A number may become so much smaller, as a part of itself.
 TOLERANCE = 0.1

@@ -16,7 +16,7 @@ from pathlib import Path
 from lnattn.models import hub
 from lnattn.models.choice import rotary_models
 from lnattn.storage import package_versions, sha256_of_file
-from lnattn_book.places import ATTESTATIONS, FROZEN_CLAIMS
+from lnattn_book.page.places import ATTESTATIONS, FROZEN_CLAIMS
 
 #: What published sites hold, see `booksite.extent`: no input either.
 PUBLISHED = Path("data", "published.json")

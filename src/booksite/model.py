@@ -43,7 +43,7 @@ def _opened(choice: Choice) -> Choice:
     """
     if choice.name == FALLBACK:
         return choice
-    from lnattn_book.chosen import with_six_terms
+    from lnattn_book.page.chosen import with_six_terms
 
     return with_six_terms(choice)
 

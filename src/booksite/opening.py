@@ -21,7 +21,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from lnattn_book.names import model_name
+from lnattn_book.page.names import model_name
 
 PARTS = ("Question", "Short answer", "Why it matters")
 TIME = "Time"

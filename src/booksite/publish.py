@@ -26,7 +26,7 @@ from lnattn.errors import LnattnError, ResultError
 from lnattn.models import hub
 from lnattn.models.choice import FALLBACK, PREFERRED, ROTARY, Choice, default_model
 from lnattn.storage import sha256_of_file
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
 
 #: SHA-256 of model.safetensors of GPT-2 small at the pinned commit. Not fetched when this was
 #: written; it is what several independent public projects record for that commit.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from booksite.settings import BUILD, Folders
 from booksite.terminal import say
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
 
 #: This machine only: a book that is shown is not published.
 HOST = "127.0.0.1"

@@ -65,7 +65,7 @@ def environment(root: Path, folders: Folders, choice: Choice) -> Mapping[str, st
     }
     (kernel / "kernel.json").write_text(json.dumps(specification), encoding="utf-8")
     matplotlibrc = folders.build / "matplotlibrc"
-    matplotlibrc.write_text("# Empty: figures are styled by lnattn_book.style.\n", encoding="ascii")
+    matplotlibrc.write_text("# Empty: lnattn_book.page.style has the style.\n", encoding="ascii")
     # `experiments`, which claims name as what made a frozen result, lies at the root.
     paths = (str(root), os.environ.get("PYTHONPATH"))
     return {

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from lnattn.cli import main as command
-from lnattn_book import freezing
+from lnattn_book.frozen import making as freezing
 
 COMMANDS = ("freeze", "verify")
 

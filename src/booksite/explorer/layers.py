@@ -24,7 +24,7 @@ from lnattn.rotary.fold import fold_relative, mean_vectors
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
 from lnattn.text.tokenizers import encode_documents
 from lnattn.weights import FirstLayer, LayerNorm, require_absolute
-from lnattn_book.affinity import counts_and_source
+from lnattn_book.studies.affinity_study import counts_and_source
 
 #: Bytes of token embeddings that a page may bring.
 MOST = 16_000_000

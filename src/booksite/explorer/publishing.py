@@ -29,7 +29,7 @@ from lnattn.models.choice import (
     rotary_models,
 )
 from lnattn.reporting.words import DISTANCE_COLOURS, DISTANCE_NAMES, TERM_COLOURS, TERM_NAMES
-from lnattn_book.names import model_name
+from lnattn_book.page.names import model_name
 
 ASSETS = Path(__file__).parent / "assets"
 STYLE = "explorer.css"

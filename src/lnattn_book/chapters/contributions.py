@@ -19,10 +19,10 @@ from lnattn.errors import ResultError
 from lnattn.stats import resampled_ratios
 from lnattn_book.claims.kamoda import MIXED, PURE
 from lnattn_book.claims.listed import claim
-from lnattn_book.joining import Joining
-from lnattn_book.language_models import mean_and_interval
-from lnattn_book.small_models import BEST, read_looks
 from lnattn_book.studies.ablation.losses import Ablations, interval
+from lnattn_book.studies.joining_runs import Joining
+from lnattn_book.studies.language_models import mean_and_interval
+from lnattn_book.studies.small_models import BEST, read_looks
 
 #: Parts of the scores as the tables of `experiments.joining` name them.
 WHAT, WHERE, PLACE, DIFFERENCE = "ee", "position", "place", "position less ee"

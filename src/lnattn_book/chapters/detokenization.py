@@ -24,10 +24,10 @@ from lnattn.attention.folding import fold
 from lnattn.errors import ShapeError
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
-from lnattn_book.affinity import affinity_study, counts_and_source
 from lnattn_book.claims.pieces import piece_rule
-from lnattn_book.samples import token_names
+from lnattn_book.studies.affinity_study import affinity_study, counts_and_source
 from lnattn_book.studies.query_classes import CLASSES, ClassAuroc
+from lnattn_book.studies.samples import token_names
 
 
 @dataclass(frozen=True, eq=False)

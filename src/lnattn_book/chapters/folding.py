@@ -14,8 +14,8 @@ from lnattn.attention.folding import fold
 from lnattn.attention.forward import project
 from lnattn.attention.layernorm import layer_norm
 from lnattn.weights import AttentionLayer, FirstLayer
-from lnattn_book.samples import sentence_ids
 from lnattn_book.studies.identities import attention_error, original_attention
+from lnattn_book.studies.samples import sentence_ids
 
 #: What a bias is set off by, to see what comes of it: far more than any that training gave.
 ABSURD = 100.0

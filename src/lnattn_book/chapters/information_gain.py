@@ -17,13 +17,13 @@ from lnattn.attention.folding import fold
 from lnattn.attention.layernorm import layer_norm
 from lnattn.stats import Correlation, resampled_counts, spearman
 from lnattn.weights import FirstLayer
-from lnattn_book import samples
 from lnattn_book.chapters.variance import (
     Frequency,
     correlations_of_shuffled_heads,
     lengths,
 )
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.studies import samples
 from lnattn_book.studies.variance import information_gain
 
 #: Tokens that occur less often have too few successors to tell how informative they are.

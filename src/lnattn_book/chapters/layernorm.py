@@ -15,7 +15,7 @@ from lnattn import plain
 from lnattn.attention.layernorm import center, standardise
 from lnattn.weights import FirstLayer
 from lnattn_book.page import Check, says
-from lnattn_book.samples import sample_windows
+from lnattn_book.studies.samples import sample_windows
 
 #: Windows of the sample whose tokens stand for real inputs.
 _WINDOWS = 300

@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 
 from lnattn_book.claims import by_seed
 from lnattn_book.claims.verdicts import Record
-from lnattn_book.layers_above import LayersAbove, frozen
+from lnattn_book.studies.layers_above import LayersAbove, frozen
 
 #: Whose layers were asked.
 MODELS = ("book-gpt2", "book-llama", "minilm", "whisper-tiny.en")

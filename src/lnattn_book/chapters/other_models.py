@@ -12,7 +12,7 @@ import pandas as pd
 import torch
 
 from lnattn.weights import AttentionLayer
-from lnattn_book import survey
+from lnattn_book.claims import survey
 from lnattn_book.claims.listed import claim
 from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, Record
 

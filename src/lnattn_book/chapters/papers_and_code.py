@@ -20,15 +20,15 @@ from lnattn.attention.terms import TERMS
 from lnattn.contribution.study import Contributions
 from lnattn.position.measured import measured_attention, windows
 from lnattn.weights import FirstLayer
-from lnattn_book import samples
-from lnattn_book.affinity import affinity_study, counts_and_source
 from lnattn_book.chapters.unselectable import shares_by_layer, short_runs
-from lnattn_book.language_models import KEYS, FrozenArm
+from lnattn_book.page.style import TERM_NAMES
+from lnattn_book.studies import samples
+from lnattn_book.studies.affinity_study import affinity_study, counts_and_source
+from lnattn_book.studies.language_models import KEYS, FrozenArm
 from lnattn_book.studies.majority.long_runs import Experiment, slowdown
 from lnattn_book.studies.majority.train import MajorityPlan
 from lnattn_book.studies.papers_search import bounded_search
 from lnattn_book.studies.variance import frequency_study, variance_of_inputs
-from lnattn_book.style import TERM_NAMES
 
 #: Units in which keys are measured, to see whether the search depends on them.
 SCALES = (1e-8, 1e-4, 1.0, 1e4)

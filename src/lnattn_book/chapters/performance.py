@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from lnattn.errors import capitalised
-from lnattn_book.benchmark_report import Benchmark, to_other_ways
+from lnattn_book.studies.benchmark_report import Benchmark, to_other_ways
 
 #: Times as long as what cannot be beaten, in the frozen benchmarks of commit 94d39ffc, of
 #: 21 to 23 November 2026.

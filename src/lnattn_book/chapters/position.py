@@ -21,7 +21,7 @@ from lnattn.position.measured import (
 from lnattn.position.sigma import inverse_sigma_bands
 from lnattn.position.without_tokens import PositionOnly
 from lnattn.weights import FirstLayer, require_absolute
-from lnattn_book import samples
+from lnattn_book.studies import samples
 
 
 class OneHead(NamedTuple):

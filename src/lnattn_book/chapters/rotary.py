@@ -18,11 +18,11 @@ from lnattn.rotary.position import attention_of_curve
 from lnattn.rotary.terms import DISTANCE_TERMS, distance_terms
 from lnattn.rotary.weights import RelativeAttention, TokenEmbeddings
 from lnattn.weights import FirstLayer
-from lnattn_book.language_models import mean_and_interval
+from lnattn_book.page.style import DISTANCE_NAMES
 from lnattn_book.studies.distance_terms import RotaryStudy
-from lnattn_book.style import DISTANCE_NAMES
-from lnattn_book.switch import ConstantsStudy, correlation_of
-from lnattn_book.twins import Twins
+from lnattn_book.studies.language_models import mean_and_interval
+from lnattn_book.studies.switch import ConstantsStudy, correlation_of
+from lnattn_book.studies.twins import Twins
 
 #: A frequency that turns by less than this from one token to the next hardly tells them apart.
 SLOW = 0.1

@@ -20,7 +20,7 @@ from lnattn.attention.forward import causal_mask
 from lnattn.attention.terms import TERMS, SixTerms, six_terms
 from lnattn.errors import TokenError
 from lnattn.weights import FirstLayer
-from lnattn_book.samples import sentence_ids
+from lnattn_book.studies.samples import sentence_ids
 
 
 class Sentence(NamedTuple):

@@ -10,10 +10,10 @@ import torch
 
 from lnattn.rotary.weights import AnyFirstLayer
 from lnattn_book.chapters.rotary import in_words
-from lnattn_book.over_seeds import apart, chosen, rounded
+from lnattn_book.claims.over_seeds import apart, chosen, rounded
+from lnattn_book.page.style import DISTANCE_NAMES, TERM_NAMES, model_name
 from lnattn_book.studies.looking_back import looking_back
-from lnattn_book.style import DISTANCE_NAMES, TERM_NAMES, model_name
-from lnattn_book.switch import (
+from lnattn_book.studies.switch import (
     KINDS,
     ConstantsStudy,
     SwitchStudy,
@@ -86,7 +86,7 @@ def looking_back_most(study: SwitchStudy) -> pd.Series:
 def over_twins(texts: Mapping[str, Sequence[SwitchStudy]]) -> pd.DataFrame:
     """Of the head chosen in each seed, pieces less words and each term's part of it.
 
-    A column a kind of twins (`lnattn_book.over_seeds`): means over seeds, 95 % intervals by
+    A column a kind of twins (`lnattn_book.claims.over_seeds`): means over seeds, 95 % intervals by
     Student's t; '' for terms that a kind does not have. Rows 'from pieces' and 'from whole words'
     are attention to the token before.
     """

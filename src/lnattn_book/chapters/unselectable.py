@@ -16,8 +16,8 @@ from jaxtyping import Float
 from lnattn.selectability.decide import Selectability
 from lnattn.selectability.gaussian import expected_share
 from lnattn_book.claims.intervals import Interval
-from lnattn_book.language_models import BEFORE, KEYS, PAPER_SHAPE, FrozenArm
 from lnattn_book.studies.keys_by_layer import LayerVerdicts
+from lnattn_book.studies.language_models import BEFORE, KEYS, PAPER_SHAPE, FrozenArm
 
 #: Brody et al. 2023, Table 1: unselectable keys of a model without scaling, by layer, in percent.
 TABLE_1 = (51.0, 32.2, 34.7, 36.8)

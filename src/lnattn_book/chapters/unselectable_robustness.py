@@ -19,11 +19,11 @@ from jaxtyping import Float, Int
 
 from lnattn_book.chapters.unselectable import PLACES, TABLE_1, short_runs
 from lnattn_book.claims.intervals import Interval
-from lnattn_book.exposure import exposure, lead
-from lnattn_book.language_models import FrozenArm, LongRuns, mean_and_interval
+from lnattn_book.studies.exposure import exposure, lead
 from lnattn_book.studies.keys_by_layer import PROPERTIES, LayerVerdicts
+from lnattn_book.studies.language_models import FrozenArm, LongRuns, mean_and_interval
 from lnattn_book.studies.majority import encoder as majority
-from lnattn_book.words import MarkedSentence, Sentiment
+from lnattn_book.studies.unselectable_words import MarkedSentence, Sentiment
 
 #: Tokens that a model of the paper saw: steps, windows in a batch, tokens in a window (App. E.2).
 TOKENS_OF_THE_PAPER = 50_000 * 16 * 1024
@@ -102,7 +102,7 @@ class DrawnWindows:
 
 
 def drawn_windows(shares: Mapping[str, Float[np.ndarray, "seed layer window"]]) -> DrawnWindows:
-    """Shares as `lnattn_book.language_models.read_table_1` reads them, over windows and seeds."""
+    """Shares as `language_models.read_table_1` reads them, over windows and seeds."""
     searched = shares["search"]
     by_seed = searched.mean(axis=2)
     deviation = searched.std(axis=2, ddof=1).mean()

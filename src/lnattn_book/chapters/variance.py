@@ -1,7 +1,7 @@
 """What σ does to the first position and to rare words: its switch, its sinks, what it leaves.
 
 Variances are over the coordinates of one vector, as LayerNorm takes them. GPT-2 is asked by place
-alone (`lnattn_book.by_place`), models with token embeddings on the book's texts and counts.
+alone (`lnattn_book.studies.by_place`), models with token embeddings on the book's texts and counts.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from lnattn.attention.nulls import permuted_weights
 from lnattn.position.sigma import variances
 from lnattn.stats import spearman
 from lnattn.weights import FirstLayer, require_absolute
-from lnattn_book import samples
-from lnattn_book.by_place import ByPlace
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import claim
+from lnattn_book.claims.survey import SWITCH_WINDOW
+from lnattn_book.studies import samples
+from lnattn_book.studies.by_place import ByPlace
 from lnattn_book.studies.first_token import FirstTokenSwitch, first_token_switch
 from lnattn_book.studies.variance import (
     FrequencyStudy,
@@ -32,7 +33,6 @@ from lnattn_book.studies.variance import (
     frequency_study,
     variance_of_inputs,
 )
-from lnattn_book.survey import SWITCH_WINDOW
 
 # ---- Places -------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from lnattn_book.claims import frozen
 from lnattn_book.claims.ledger import as_record
 from lnattn_book.claims.listed import claim, claims
 from lnattn_book.claims.verdicts import Record
-from lnattn_book.places import FROZEN_CLAIMS, repository
+from lnattn_book.page.places import FROZEN_CLAIMS, repository
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

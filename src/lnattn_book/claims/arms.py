@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lnattn_book.claims.intervals import Interval
-from lnattn_book.language_models import mean_and_interval
+from lnattn_book.studies.language_models import mean_and_interval
 from lnattn_book.studies.majority.long_runs import Experiment
 
 #: The arm with the projection; claims about the projection set another beside it.

@@ -11,7 +11,7 @@ from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, grid_of_keys
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART
-from lnattn_book.language_models import mean_and_interval
+from lnattn_book.studies.language_models import mean_and_interval
 from lnattn_book.studies.random_keys import RandomGrid
 
 

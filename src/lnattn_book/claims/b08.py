@@ -12,7 +12,7 @@ from lnattn_book.claims.nulls import UNTRAINED
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, array
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED
-from lnattn_book.language_models import mean_and_interval
+from lnattn_book.studies.language_models import mean_and_interval
 
 
 def measure(

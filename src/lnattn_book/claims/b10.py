@@ -12,7 +12,7 @@ from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED
-from lnattn_book.language_models import mean_and_interval
+from lnattn_book.studies.language_models import mean_and_interval
 
 
 def measure(

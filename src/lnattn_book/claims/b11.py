@@ -14,7 +14,7 @@ from lnattn_book.claims.nulls import NullModel
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, marked
 from lnattn_book.claims.verdicts import FAILS, HOLDS, UNDECIDED
-from lnattn_book.words import MarkedSentence
+from lnattn_book.studies.unselectable_words import MarkedSentence
 
 
 def luck_of(lost: int, words: int, base: float) -> float:

@@ -16,10 +16,10 @@ from jaxtyping import Float
 from lnattn_book.claims import d09, s13, s14
 from lnattn_book.claims.conditions import Condition, Truths, above, any_of, below
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.over_seeds import apart, chosen, in_most_seeds, one, over_seeds
 from lnattn_book.claims.rules import Detail, Effect, Measures, Rule, RuleContext
-from lnattn_book.layers_above import LayersAbove
-from lnattn_book.over_seeds import apart, chosen, in_most_seeds, one, over_seeds
-from lnattn_book.switch import ConstantsStudy, SwitchStudy, chance_of
+from lnattn_book.studies.layers_above import LayersAbove
+from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy, chance_of
 
 # ---- D9 ------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from lnattn_book.claims.nulls import NullModel
 from lnattn_book.claims.rules import Detail, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, array, constants
 from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
-from lnattn_book.switch import ConstantsStudy, SwitchStudy, chance_of
+from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy, chance_of
 
 #: Bootstrap samples of texts behind an interval.
 DRAWS = 2000

@@ -17,7 +17,7 @@ from lnattn.storage import read_json, write_json
 from lnattn_book.claims.ledger import as_record, in_order
 from lnattn_book.claims.listed import claims
 from lnattn_book.claims.verdicts import Record
-from lnattn_book.places import FROZEN_CLAIMS
+from lnattn_book.page.places import FROZEN_CLAIMS
 
 SHARE = 1e-3
 ROUNDING = 1e-4

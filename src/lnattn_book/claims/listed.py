@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from lnattn.errors import ResultError
-from lnattn_book.places import repository
+from lnattn_book.page.places import repository
 
 #: What a claim can be; a question of a paper is none of its claims, and is counted apart.
 KINDS = ("derivation", "number", "trend", "cause", "question")

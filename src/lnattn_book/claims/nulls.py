@@ -3,8 +3,9 @@
 A claim names one. Its rule is asked of it by the same code, and a part of the claim that the null
 model meets as well says nothing of training. There are two sorts. Some are made of the measures
 themselves: no difference, with the noise that was measured. Others need weights, such as heads in
-random order under the trained embeddings: they are computed once, by `lnattn_book.null_models`, and
-their measures are frozen, so that the rule can be asked of them again with other thresholds.
+random order under the trained embeddings: they are computed once, by
+`lnattn_book.frozen.null_draws`, and their measures are frozen, so that the rule can be asked of
+them again with other thresholds.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from lnattn_book.claims.rules import (
     RuleContext,
     register_rule,
 )
-from lnattn_book.joining import Joining
-from lnattn_book.language_models import mean_and_interval
+from lnattn_book.studies.joining_runs import Joining
+from lnattn_book.studies.language_models import mean_and_interval
 
 
 def measure(context: RuleContext, joining: Joining) -> dict[str, Any] | NotComputable:

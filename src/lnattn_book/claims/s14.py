@@ -12,7 +12,7 @@ from lnattn_book.claims.nulls import NullModel
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART
-from lnattn_book.layers_above import LayersAbove
+from lnattn_book.studies.layers_above import LayersAbove
 
 
 def measure(context: RuleContext, tables: LayersAbove) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from lnattn.attention.terms import TERMS
 from lnattn.stats import Correlation
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.studies.random_keys import RandomGrid
-from lnattn_book.switch import ConstantsStudy
-from lnattn_book.words import MarkedSentence
+from lnattn_book.studies.switch import ConstantsStudy
+from lnattn_book.studies.unselectable_words import MarkedSentence
 
 #: A number, with a fraction or without.
 Real = float | int

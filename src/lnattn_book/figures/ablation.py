@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lnattn_book.style import (
+from lnattn_book.page.style import (
     GREY,
     SMALL,
     TERM_COLOURS,

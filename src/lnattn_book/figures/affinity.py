@@ -11,7 +11,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from lnattn.affinity.study import COMMON_BASELINES, HEAD_BASELINES, AffinityResult
-from lnattn_book.style import (
+from lnattn_book.page.style import (
     BLACK,
     DIVERGING,
     FONT,

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, PercentFormatter, ScalarFormatter
 
-from lnattn_book.style import (
+from lnattn_book.page.style import (
     BLACK,
     GREY,
     ROSE,

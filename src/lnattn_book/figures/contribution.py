@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 
 from lnattn.attention.terms import TERMS
 from lnattn.contribution.study import Contributions
-from lnattn_book.style import (
+from lnattn_book.page.style import (
     GREY,
     SEQUENTIAL,
     SMALL,

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lnattn_book.style import BLACK, GREY, ROSE, VIOLET, WIDTH
+from lnattn_book.page.style import BLACK, GREY, ROSE, VIOLET, WIDTH
 
 #: What each box does, its colour, and the box of the other row that it becomes part of.
 _BEFORE = (

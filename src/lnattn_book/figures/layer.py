@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from lnattn_book.style import ROSE, VIOLET, WIDTH, words_at
+from lnattn_book.page.style import ROSE, VIOLET, WIDTH, words_at
 
 
 def expectation(values: np.ndarray, weights: np.ndarray, output: np.ndarray) -> Figure:

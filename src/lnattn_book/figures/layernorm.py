@@ -13,7 +13,7 @@ from mpl_toolkits.mplot3d import Axes3D
 from scipy.spatial import ConvexHull
 
 from lnattn.attention.layernorm import center, standardise
-from lnattn_book.style import (
+from lnattn_book.page.style import (
     GREY,
     OLIVE,
     ROSE,

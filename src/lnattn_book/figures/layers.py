@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lnattn_book.style import BLACK, BLUE, GREY, SMALL, WIDTH, intervals, legend, model_name
+from lnattn_book.page.style import BLACK, BLUE, GREY, SMALL, WIDTH, intervals, legend, model_name
 
 #: Places between the layers of one model and those of the next.
 _GAP = 1.0

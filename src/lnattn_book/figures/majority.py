@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
 
 from lnattn_book.chapters.majority import has_projection
-from lnattn_book.studies.majority.long_runs import Experiment, slowdown
-from lnattn_book.style import (
+from lnattn_book.page.style import (
     BLACK,
     BROWN,
     GREY,
@@ -24,7 +23,8 @@ from lnattn_book.style import (
     legend,
     space,
 )
-from lnattn_book.style import ring as encircle
+from lnattn_book.page.style import ring as encircle
+from lnattn_book.studies.majority.long_runs import Experiment, slowdown
 
 #: Colour, line and short name of every arm: solid with projection, dashed without; violet and olive
 #: norm √d.

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from lnattn_book.claims.verdicts import VERDICTS, Record
-from lnattn_book.dark import AS_IT_IS
-from lnattn_book.style import SMALL, VERDICT_COLOURS, WIDTH, model_name
+from lnattn_book.page.dark import AS_IT_IS
+from lnattn_book.page.style import SMALL, VERDICT_COLOURS, WIDTH, model_name
 
 #: The claims that every model is judged by, in a few words.
 _SHORT = {

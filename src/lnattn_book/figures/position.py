@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from lnattn.position.bias import PositionBias
 from lnattn.position.measured import MeasuredAttention, near_share
-from lnattn_book.style import (
+from lnattn_book.page.style import (
     BLACK,
     FONT,
     GREY,

@@ -13,8 +13,7 @@ from matplotlib.patches import Circle
 from lnattn.rotary.position import attention_of_curve
 from lnattn.rotary.terms import DISTANCE_TERMS
 from lnattn_book.figures.position import head_grid
-from lnattn_book.studies.distance_terms import RotaryStudy
-from lnattn_book.style import (
+from lnattn_book.page.style import (
     BLACK,
     DISTANCE_COLOURS,
     DISTANCE_NAMES,
@@ -26,6 +25,7 @@ from lnattn_book.style import (
     legend,
     ring,
 )
+from lnattn_book.studies.distance_terms import RotaryStudy
 
 
 def distance_alone(study: RotaryStudy) -> Figure:

@@ -9,7 +9,18 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from lnattn_book.style import BLACK, BROWN, GREY, OLIVE, ROSE, SMALL, TEAL, VIOLET, WIDTH, legend
+from lnattn_book.page.style import (
+    BLACK,
+    BROWN,
+    GREY,
+    OLIVE,
+    ROSE,
+    SMALL,
+    TEAL,
+    VIOLET,
+    WIDTH,
+    legend,
+)
 
 #: Colour and marker of the computations, in the order in which they are first met.
 _LOOKS = (

@@ -13,9 +13,7 @@ from matplotlib.figure import Figure
 from lnattn.selectability.decide import Selectability
 from lnattn_book.chapters.unselectable import SETS
 from lnattn_book.figures.layernorm import hull_of
-from lnattn_book.language_models import KEYS, LongRuns
-from lnattn_book.studies.random_keys import RandomGrid
-from lnattn_book.style import (
+from lnattn_book.page.style import (
     BLACK,
     OLIVE,
     OTHERS,
@@ -28,6 +26,8 @@ from lnattn_book.style import (
     ring,
     words_at,
 )
+from lnattn_book.studies.language_models import KEYS, LongRuns
+from lnattn_book.studies.random_keys import RandomGrid
 
 #: One colour and mark for each arm, the same in all figures.
 ARM_STYLE = {

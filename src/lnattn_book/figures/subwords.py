@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from lnattn.affinity.subwords import Subwords
-from lnattn_book.style import BLUE, GREY, SMALL, VERMILION, WIDTH, intervals, legend, ring
+from lnattn_book.page.style import BLUE, GREY, SMALL, VERMILION, WIDTH, intervals, legend, ring
 
 #: Ground and edge of the boxes of a key and of the query that continues it.
 _BOXES = (("#d6e8f5", BLUE), ("#fbe3d2", VERMILION))

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from lnattn_book.style import BLACK, DISTANCE_COLOURS, GREY, WIDTH, legend
+from lnattn_book.page.style import BLACK, DISTANCE_COLOURS, GREY, WIDTH, legend
 
 
 def two_queries(

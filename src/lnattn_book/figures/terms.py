@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from lnattn.attention.terms import TERMS, SixTerms
-from lnattn_book.style import (
+from lnattn_book.page.style import (
     BLACK,
     DIVERGING_BESIDE_TERMS,
     GREY,
@@ -21,7 +21,7 @@ from lnattn_book.style import (
     term_label,
     words_at,
 )
-from lnattn_book.style import ring as encircle
+from lnattn_book.page.style import ring as encircle
 
 _UNSEEN = "#c8c8c8"
 

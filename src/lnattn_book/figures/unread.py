@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lnattn_book.style import (
+from lnattn_book.page.style import (
     BLACK,
     BROWN,
     GREY,

@@ -13,9 +13,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from lnattn_book.chapters.variance import Chance, against_even
-from lnattn_book.studies.first_token import FirstTokenSwitch
-from lnattn_book.studies.variance import FrequencyStudy
-from lnattn_book.style import (
+from lnattn_book.page.style import (
     BLACK,
     GREY,
     SEQUENTIAL,
@@ -27,6 +25,8 @@ from lnattn_book.style import (
     term_label,
     words_at,
 )
+from lnattn_book.studies.first_token import FirstTokenSwitch
+from lnattn_book.studies.variance import FrequencyStudy
 
 
 def position_variance(variance: Float[np.ndarray, "position"]) -> Figure:

@@ -45,7 +45,7 @@ def choose(name: str | None = None) -> Choice:
     be had, else book-gpt2 (`lnattn.default_model`). papermill's `-p MODEL` sets it. A model without
     six terms goes to chapter 12 (`with_six_terms`).
     """
-    from lnattn_book.chosen import with_six_terms  # loads PyTorch, as the chapter does anyway
+    from lnattn_book.page.chosen import with_six_terms  # loads PyTorch, as the chapter does anyway
 
     choice = Choice(name, "named in this page's first cell") if name else default_model()
     return with_six_terms(choice)
@@ -58,8 +58,8 @@ def start(model: Any = None, *, why: str | None = None) -> None:
     chapter that needs no trained model. `why` says why this model was taken; without it, the
     provenance's own reason is shown, else whether LNATTN_MODEL chose it.
     """
-    from lnattn_book import drawings  # load Matplotlib, as the chapter does anyway
-    from lnattn_book.style import use_style
+    from lnattn_book.page import drawings
+    from lnattn_book.page.style import use_style
 
     use_style()
     drawings.install_formatter()

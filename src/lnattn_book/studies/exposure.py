@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import norm
 
 from lnattn.errors import ResultError
-from lnattn_book.language_models import mean_and_interval
-from lnattn_book.words import Sentiment
+from lnattn_book.studies.language_models import mean_and_interval
+from lnattn_book.studies.unselectable_words import Sentiment
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""Freeze what rules measure of null models that need weights: `python -m lnattn_book.null_models`.
+"""Freeze what rules measure of null models that need weights.
+
+    python -m lnattn_book.frozen.null_draws MODELS
 
 For each model named, `DRAWS` times: its heads are put in random order under its own embeddings, and
 its embeddings under its own heads. What the rules measure of each draw goes to data/results/nulls,
@@ -27,7 +29,6 @@ from lnattn.position.measured import near_share
 from lnattn.position.without_tokens import position_only
 from lnattn.progress import say
 from lnattn.weights import FirstLayer, require_absolute
-from lnattn_book.by_place import by_place
 from lnattn_book.chapters.information_gain import gain_of_tokens, who_knows_the_gain
 from lnattn_book.chapters.position import on_text
 from lnattn_book.chapters.variance import Frequency, frequency, switch_on_text
@@ -35,11 +36,12 @@ from lnattn_book.claims.kamoda import k6, k7, k8, k9, k11, k12, k13, k14, k15, k
 from lnattn_book.claims.listed import claim
 from lnattn_book.claims.nulls import write_nulls
 from lnattn_book.claims.rules import Rule, RuleContext
+from lnattn_book.claims.survey import amplified
+from lnattn_book.studies.by_place import by_place
 from lnattn_book.studies.first_token import FirstTokenSwitch
 from lnattn_book.studies.variance import frequency_study, position_outliers, variance_of_inputs
-from lnattn_book.survey import amplified
 
-COMMAND = "python -m lnattn_book.null_models book-gpt2 minilm whisper-tiny.en GPT2_FOLDER"
+COMMAND = "python -m lnattn_book.frozen.null_draws book-gpt2 minilm whisper-tiny.en GPT2_FOLDER"
 #: How often entries are put in random order.
 DRAWS = 20
 #: What the rows of GPT-2 are called: its weights alone, and with a published σ for its tokens.

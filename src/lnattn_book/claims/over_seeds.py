@@ -17,8 +17,8 @@ from jaxtyping import Float, Int
 from lnattn.paths import data_folder
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import claim
-from lnattn_book.language_models import mean_and_interval
-from lnattn_book.switch import ConstantsStudy, SwitchStudy
+from lnattn_book.studies.language_models import mean_and_interval
+from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy
 
 #: The seeds of the twins, and their two kinds: learned positions ("causal") and rotary ones.
 SEEDS = range(5)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from lnattn_book.small_models import BEST, read_looks
+from lnattn_book.studies.small_models import BEST, read_looks
 
 #: A peak's excess that is left at the end, below which joining counts as displaced.
 _LEFT = 0.5

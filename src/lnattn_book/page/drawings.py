@@ -32,9 +32,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
 
-from lnattn_book.dark import recoloured
-from lnattn_book.names import KEY, PNG
-from lnattn_book.style import DPI
+from lnattn_book.page.dark import recoloured
+from lnattn_book.page.names import KEY, PNG
+from lnattn_book.page.style import DPI
 
 #: The columns of a figure's numbers; `value` is the colour of a cell or a point.
 COLUMNS = ("panel", "kind", "series", "x", "y", "value")

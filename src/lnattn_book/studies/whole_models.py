@@ -22,7 +22,10 @@ from lnattn.rotary.fold import fold_relative, mean_vectors
 from lnattn.rotary.terms import distance_terms
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
 from lnattn.storage import sha256_of_file
-from lnattn_book.samples import (
+from lnattn_book.studies.ablation.losses import Ablations, ablations
+from lnattn_book.studies.distance_terms import RotaryStudy
+from lnattn_book.studies.keys_by_layer import LayerVerdicts, decide_layers
+from lnattn_book.studies.samples import (
     sample_file,
     sample_tokens,
     sample_windows,
@@ -30,9 +33,6 @@ from lnattn_book.samples import (
     token_names,
     tokenizer_of,
 )
-from lnattn_book.studies.ablation.losses import Ablations, ablations
-from lnattn_book.studies.distance_terms import RotaryStudy
-from lnattn_book.studies.keys_by_layer import LayerVerdicts, decide_layers
 
 #: The longest window whose keys are decided, and how many windows.
 _MOST_KEYS, _WINDOWS = 1000, 16

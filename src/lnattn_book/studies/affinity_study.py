@@ -13,8 +13,8 @@ from lnattn.freezing import results_folder
 from lnattn.rotary.weights import AnyFirstLayer
 from lnattn.text.counts import Counts
 from lnattn.weights import Embeddings
-from lnattn_book.cache import cached_study
-from lnattn_book.samples import token_counts
+from lnattn_book.studies.cache import cached_study
+from lnattn_book.studies.samples import token_counts
 
 
 def affinity_study(

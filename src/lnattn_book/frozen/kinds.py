@@ -14,21 +14,23 @@ from lnattn.freezing import STUDIES
 from lnattn.position.without_tokens import PositionOnly
 from lnattn.selectability import first_layers
 from lnattn.storage import read_json, read_result, write_json
-from lnattn_book import benchmark_report, language_models, survey, words
-from lnattn_book.by_place import ByPlace
+from lnattn_book.claims import survey
 from lnattn_book.claims.frozen import frozen_records
 from lnattn_book.claims.nulls import read_nulls
-from lnattn_book.freezing import PROGRAM
-from lnattn_book.joining import Joining
-from lnattn_book.language_models import LongRuns
-from lnattn_book.layers_above import LayersAbove
-from lnattn_book.small_models import read_looks
+from lnattn_book.frozen.making import PROGRAM
+from lnattn_book.studies import benchmark_report, language_models
+from lnattn_book.studies import unselectable_words as words
 from lnattn_book.studies.ablation.losses import Ablations
+from lnattn_book.studies.by_place import ByPlace
 from lnattn_book.studies.distance_terms import RotaryStudy
+from lnattn_book.studies.joining_runs import Joining
 from lnattn_book.studies.keys_by_layer import LayerVerdicts
+from lnattn_book.studies.language_models import LongRuns
+from lnattn_book.studies.layers_above import LayersAbove
 from lnattn_book.studies.majority.long_runs import Experiment
-from lnattn_book.switch import ConstantsStudy, SwitchStudy
-from lnattn_book.words import Sentiment
+from lnattn_book.studies.small_models import read_looks
+from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy
+from lnattn_book.studies.unselectable_words import Sentiment
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ KINDS = (
     Kind(
         "nulls/*.json",
         lambda folder, name: read_nulls(folder / f"{name}.json"),
-        "python -m lnattn_book.null_models book-gpt2 minilm whisper-tiny.en GPT2_FOLDER",
+        "python -m lnattn_book.frozen.null_draws book-gpt2 minilm whisper-tiny.en GPT2_FOLDER",
     ),
     Kind("claims/*.json", lambda folder, _: frozen_records(folder), "make freeze-claims"),
     *(

@@ -27,15 +27,16 @@ from lnattn.storage import sha256_of_file
 from lnattn.text.corpora import describe_corpus
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer, require_absolute
-from lnattn_book import samples, survey
-from lnattn_book.affinity import affinity_computed, affinity_study, counts_and_source
-from lnattn_book.printed import differences_from_printed
+from lnattn_book.claims import survey
+from lnattn_book.claims.survey import Evidence
+from lnattn_book.frozen.printed import differences_from_printed
+from lnattn_book.studies import samples
 from lnattn_book.studies.ablation.losses import Ablations
+from lnattn_book.studies.affinity_study import affinity_computed, affinity_study, counts_and_source
 from lnattn_book.studies.distance_terms import RotaryStudy, rotary_study
 from lnattn_book.studies.keys_by_layer import LayerVerdicts
-from lnattn_book.survey import Evidence
-from lnattn_book.switch import ConstantsStudy, SwitchStudy, constants_study, switch_study
-from lnattn_book.whole_models import ablation_study, layers_study
+from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy, constants_study, switch_study
+from lnattn_book.studies.whole_models import ablation_study, layers_study
 
 #: By how much a few AUROCs may differ. One jumps by at most 1/negatives, 1.2e-4 of 8,192 tokens,
 #: where a positive and a negative key change places whose scores differ by less than float32 rounds

@@ -1,7 +1,7 @@
 """One look for all figures: palette, colour maps, sizes, and fonts that a phone can show.
 
 All colours come from the Okabe–Ito set or from maps that stay ordered for colour-blind readers. On
-dark pages figures are drawn by `lnattn_book.dark`.
+dark pages figures are drawn by `lnattn_book.page.dark`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lnattn.reporting.words import DISTANCE_COLOURS as DISTANCE_COLOURS
 from lnattn.reporting.words import DISTANCE_NAMES as DISTANCE_NAMES
 from lnattn.reporting.words import TERM_COLOURS as TERM_COLOURS
 from lnattn.reporting.words import TERM_NAMES as TERM_NAMES
-from lnattn_book.names import model_name as model_name
+from lnattn_book.page.names import model_name as model_name
 
 BLACK = "#000000"
 ORANGE = "#E69F00"

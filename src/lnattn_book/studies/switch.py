@@ -33,9 +33,9 @@ from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer, TokenEmbedd
 from lnattn.storage import Result, provenance
 from lnattn.text.corpora import read_documents
 from lnattn.text.tokenizers import encode_documents
-from lnattn_book.samples import sample_file, sample_tokens, token_counts, tokenizer_of
 from lnattn_book.studies.constants import NearlyASum, coordinate_energies, nearly_a_sum
 from lnattn_book.studies.looking_back import looking_back
+from lnattn_book.studies.samples import sample_file, sample_tokens, token_counts, tokenizer_of
 from lnattn_book.studies.wanted import back_directions, turned_constants, wants_the_token_before
 
 #: The kinds of queries, in the order of all arrays.

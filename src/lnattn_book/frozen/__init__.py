@@ -1,0 +1,1 @@
+"""Frozen results: what makes each again, who reads it, and whether they still agree."""

@@ -88,7 +88,7 @@ KINDS = (
         for name in ("s13", "s14")
     ),
     Kind(
-        "nulls/d12.json",
+        "nulls/waves.json",
         lambda folder, name: read_nulls(folder / f"{name}.json"),
         "python -m experiments.waves MODELS",
     ),

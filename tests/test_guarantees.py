@@ -39,6 +39,7 @@ RELATIVE = {
     "bloom": {},
     "mpt": {},
     "t5": {},
+    "gpt_oss": {},
 }
 LEARNED = ["gpt2", "gpt_neo", "opt", "whisper-decoder", "bert", "roberta"]
 

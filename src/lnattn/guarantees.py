@@ -12,6 +12,7 @@ that score best gives just that. The greatest attention has min for max.
 
 Positions may stand between query and key, or be added to the input: there token and place share a
 divisor, and the key of token w at place k is the sum of two projections, each made once, over σ_wk.
+A learned sink is one summand more, the same in every text.
 """
 
 from __future__ import annotations
@@ -141,8 +142,12 @@ class EveryText:
         last = length - 1
         self.length = length
         self.place = last if place is None else whole_number(place, "place", 0, last, TokenError)
+        #: The logit of a learned sink, which takes its share of every text's attention.
+        self.sink = -torch.inf
         self._head: _Head
         if isinstance(model, RelativeFirstLayer):
+            if model.attention.sinks is not None:
+                self.sink = float(model.attention.sinks[head])
             self._head = _Relative(model, head, length, self.place)
         else:
             self._head = _Learned(model, head, length, self.place)
@@ -226,7 +231,9 @@ class EveryText:
 
     def _attention(self, scores: Tensor, ends: Ends, at: int) -> tuple[Tensor, Tensor]:
         others = torch.arange(self.length) != at
-        low, high = (end[:, others].logsumexp(dim=1, keepdim=True) for end in ends)
+        sink = torch.full((len(scores), 1), self.sink, dtype=torch.float64)
+        against = (torch.cat([end[:, others], sink], dim=1) for end in ends)
+        low, high = (of_text.logsumexp(dim=1, keepdim=True) for of_text in against)
         return torch.sigmoid(scores - high), torch.sigmoid(scores - low)
 
     # ---- What may be asked -----------------------------------------------------------------------

@@ -193,12 +193,10 @@ def sigma_of_pairs(e: Array, p: Array, eps: float) -> Array:  # [V d], [P d] -> 
 
 
 # 1/σ_j: its mean over all tokens v at position j, and the band that holds 95% of them   K Fig. 3
-def inverse_sigma_band(
-    e: Array, p: Array, eps: float, levels: tuple[float, float] = (0.025, 0.975)
-) -> tuple[Array, Array, Array]:  # [V d], [P d] -> [P], [P], [P]
+def inverse_sigma_band(e: Array, p: Array, eps: float) -> tuple[Array, ...]:  # 3 [P]
     """Mean, lower and upper end of 1/σ(e_v + p_j) over the tokens: what T^p is multiplied by."""
     inverse = 1 / sigma(p[:, None] + e, eps)  # [P V]
-    return inverse.mean(axis=1), *np.quantile(inverse, levels, axis=1)
+    return inverse.mean(axis=1), *np.quantile(inverse, (0.025, 0.975), axis=1)
 
 
 # ==== 5. Which tokens a head joins ===============================================================
@@ -242,9 +240,7 @@ def composition(earlier: Array, later: Array) -> float:  # [d d], [d d]
 
 
 # KL(α ‖ α^{−T}) = Σ_j α_j log(α_j/α_j^{−T}), α^{−T} = softmax((s − T)/scale)        K Eq. 18–21
-def kl_of_removal(
-    s: Array, term: Array, scale: float, causal: bool = True
-) -> Array:  # [H n n], [H n n] -> [H n]
+def kl_of_removal(s: Array, term: Array, scale: float, causal: bool = True) -> Array:  # -> [H n]
     """How far the attention of each query moves when a term is taken out of its scores."""
     alpha = attend(s, scale, causal)
     without = attend(s - term, scale, causal)
@@ -262,10 +258,8 @@ def path() -> tuple[Array, Array]:
 
 
 # KL(softmax(z) ‖ even) = Σ_k I_k, I_k = Σ_j z⁽ᵏ⁾_j (p_j(1) − ∫₀¹ p_j(t) dt), p(t) = softmax(t z)
-def kl_shares(
-    terms: dict[str, Array], scale: float, causal: bool = True
-) -> dict[str, Array]:  # [H n n] -> [H n]
-    """How much each term z⁽ᵏ⁾ adds to the divergence of attention from even attention."""
+def kl_shares(terms: dict[str, Array], scale: float, causal: bool = True) -> dict[str, Array]:
+    """How much each term z⁽ᵏ⁾ adds to the divergence of attention from even attention: [H n]."""
     s = np.sum(list(terms.values()), axis=0)
     mean = sum(weight * attend(t * s, scale, causal) for t, weight in zip(*path(), strict=True))
     moved = attend(s, scale, causal) - mean  # [H n n]

@@ -139,8 +139,10 @@ def test_place_and_pairs_are_taken_out_as_they_say():
     counted[4, :5] = True  # a query that has nothing but pairs
     counted[3, :4] = torch.tensor([True, True, False, True])  # and one that has one other key
     parts = removals(terms, counted, seen)
-    assert list(parts) == [*terms.names, "place", "pairs"]
+    assert list(parts) == [*terms.names, "place", "pairs", "tokens", "positions"]
     torch.testing.assert_close(parts["place"], terms.p + terms.pp)
+    torch.testing.assert_close(parts["tokens"], terms.ee + terms.ep + terms.pe + terms.e)
+    torch.testing.assert_close(parts["positions"], terms.ep + terms.pe + terms.pp + terms.p)
     for head in (0, 3):
         for i in range(n):
             others = [j for j in range(i + 1) if not counted[i, j]]

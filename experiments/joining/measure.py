@@ -25,6 +25,7 @@ from lnattn_book.studies.ablation.losses import interval, windows_of
 from lnattn_book.studies.ablation.parts import (
     PAIRS,
     PLACE,
+    POSITIONS,
     deciles_of,
     drawn_documents,
     matched_differences,
@@ -70,7 +71,7 @@ def without(
     """
     scores = terms.scores()
     parts = removals(terms, counted, causal_mask(len(ids), len(ids)))
-    parts[POSITION] = terms["ep"] + terms["pe"] + terms["pp"] + terms["p"]
+    parts[POSITION] = parts[POSITIONS]
     untouched = terms.softmax(scores)
     patterns = [untouched, *(terms.softmax(scores - parts[name]) for name in REMOVED)]
     for head in range(len(untouched) if each_head else 0):

@@ -43,8 +43,9 @@ _SHORTEST = 32
 class Ablations(Result):
     """Losses of one model without parts of its first layer's scores. Made by `ablations`.
 
-    what: [ablation], a term, 'place' (T^p and T^pp, or d) or 'pairs' (T^ee of a query with keys
-    that stood right before it in the training text); head: [ablation], −1 for all. Changes of the
+    what: [ablation], a term, 'place' (T^p and T^pp, or d), 'pairs' (T^ee of a query with keys that
+    stood right before it in the training text), 'tokens' (all terms with a token) or 'positions'
+    (all with a position or a distance); head: [ablation], −1 for all. Changes of the
     loss in nats: everywhere, over all tokens; at, at the tokens of a class and at matched ones.
     Draw 0 is the text itself, the others resample its documents. loss: of the whole model there.
     tokens: of the class, those of them with a match, and all that may match. moved: mean KL in
@@ -116,7 +117,7 @@ def ablations(  # noqa: PLR0913 (a study: its settings by name)
     draws: int = 500,
     source: Mapping[str, Any] | None = None,
 ) -> Ablations:
-    """Take every term, place and counted pairs out of the first layer, and measure the loss.
+    """Take terms, place, counted pairs, tokens, positions out of layer 1, and measure the loss.
 
     model: with its language-model head; terms_of: the terms of a text, from the same weights;
     documents: token ids, cut into windows; first: a token before each window; bigrams: counts of

@@ -18,10 +18,13 @@ from lnattn.inputs import whole_number
 from lnattn.models.attending import losses
 from lnattn.stats import resampled_counts
 
-#: What is taken out beside single terms: T^p and T^pp together (by distance: d) …
+#: What is taken out beside single terms: T^p and T^pp together (by distance: d), …
 PLACE = "place"
-#: … and T^ee of pairs that stand in the training text.
+#: … T^ee of pairs that stand in the training text, …
 PAIRS = "pairs"
+#: … every term that knows a token, and every term that knows a position (or a distance alone, with
+#: or without the query's token; the turning of T^ee and T^e stays).
+TOKENS, POSITIONS = "tokens", "positions"
 #: What is taken out of single heads, too.
 PER_HEAD = ("ee", PLACE, PAIRS)
 #: Texts that go through the model at once.
@@ -113,7 +116,7 @@ def matched_differences(
 def removals(
     terms: PairTerms, counted: Bool[Tensor, "query key"], seen: Bool[Tensor, "query key"]
 ) -> dict[str, Float[Tensor, "head query key"]]:
-    """What is taken out of the scores, by name: every term, place, pairs.
+    """What is taken out of the scores, by name: every term, place, pairs, tokens, positions.
 
     counted: which pairs count; seen: which keys a query may see. T^ee of a pair becomes the mean
     over the query's other keys, which is neutral: a softmax knows no zero.
@@ -124,12 +127,15 @@ def removals(
     number = others.sum(dim=-1, keepdim=True)
     mean = (terms["ee"] * others).sum(dim=-1, keepdim=True) / number.clamp_min(1)
     parts[PAIRS] = torch.where(seen & counted & (number > 0), terms["ee"] - mean, 0.0)
+    for whole, letters in ((TOKENS, "e"), (POSITIONS, "pd")):
+        knowing = [terms[name] for name in terms.names if set(name) & set(letters)]
+        parts[whole] = torch.stack(knowing).sum(dim=0)
     return parts
 
 
 def ablation_names(terms: Sequence[str], heads: int) -> list[tuple[str, int]]:
     """What is taken out of which head, −1 for all: the order of `ablated_losses`."""
-    whole = [(what, -1) for what in (*terms, PLACE, PAIRS)]
+    whole = [(what, -1) for what in (*terms, PLACE, PAIRS, TOKENS, POSITIONS)]
     return whole + [(what, head) for what in PER_HEAD for head in range(heads)]
 
 

@@ -32,7 +32,12 @@ def snapshots(
         share = {"found": found, "chance": 0.04, "chance high": 0.06}
         looks += [{**key, **share, "head": head, "previous": 0.1 * head} for head in (-1, 0, 1)]
         for measure in chapter.MEASURES:
-            parts = {"ee": what, "position": where, "position less ee": where - what}
+            parts = {
+                "ee": what,
+                "place": where,
+                "position": where,
+                "position less ee": where - what,
+            }
             lost += [
                 {**key, "measure": measure, "removed": part, "head": -1, "value": value,
                  "low": value - half, "high": value + half}
@@ -50,21 +55,21 @@ def seeds(*ends: tuple[float, float], **about) -> Snapshots:
     return Snapshots.of(*map(pd.concat, zip(*tables, strict=True)))
 
 
-WHAT, WHERE, SAME = (0.04, 0.01), (0.03, 0.9), (0.02, 0.02)
+PAIRS, POSITIONS, SAME = (0.04, 0.01), (0.03, 0.9), (0.02, 0.02)
 
 
 @pytest.mark.parametrize(
     ("losses", "outcome"),
     [
-        ([WHAT, WHAT, WHERE, (0.019, 0.9)], "takes over"),  # 0.019 of 0.040 is less than half
-        ([WHAT, WHAT, WHERE, (0.021, 0.9)], "words first"),
-        ([SAME, WHAT, SAME, WHERE], "words first"),
-        ([WHAT, WHERE, WHAT, WHERE], "else"),  # what again, after where
-        ([WHAT, WHAT, WHERE, SAME], "else"),  # the end does not say
-        ([WHERE, WHERE, WHERE, WHERE], "where throughout"),
-        ([SAME, SAME, WHERE, WHERE], "where throughout"),
-        ([SAME, SAME, SAME, WHERE], "else"),
-        ([WHAT, WHERE, WHERE], "cannot be asked"),
+        ([PAIRS, PAIRS, POSITIONS, (0.019, 0.9)], "takes over"),  # 0.019 of 0.040 is less than half
+        ([PAIRS, PAIRS, POSITIONS, (0.021, 0.9)], "words first"),
+        ([SAME, PAIRS, SAME, POSITIONS], "words first"),
+        ([PAIRS, POSITIONS, PAIRS, POSITIONS], "else"),  # what again, after where
+        ([PAIRS, PAIRS, POSITIONS, SAME], "else"),  # the end does not say
+        ([POSITIONS, POSITIONS, POSITIONS, POSITIONS], "where throughout"),
+        ([SAME, SAME, POSITIONS, POSITIONS], "where throughout"),
+        ([SAME, SAME, SAME, POSITIONS], "else"),
+        ([PAIRS, POSITIONS, POSITIONS], "cannot be asked"),
     ],
 )
 def test_the_rule_of_a_training(losses, outcome) -> None:
@@ -74,11 +79,11 @@ def test_the_rule_of_a_training(losses, outcome) -> None:
 @pytest.mark.parametrize(
     ("ends", "outcome"),
     [
-        ([WHAT, WHAT, WHAT], "what"),
-        ([WHERE, WHERE], "where"),
-        ([WHAT, WHERE, WHAT], "not decided"),
+        ([PAIRS, PAIRS, PAIRS], "pairs"),
+        ([POSITIONS, POSITIONS], "positions"),
+        ([PAIRS, POSITIONS, PAIRS], "not decided"),
         ([SAME, SAME], "not decided"),
-        ([WHAT], "cannot be asked"),
+        ([PAIRS], "cannot be asked"),
     ],
 )
 def test_the_rule_of_young_models_asks_the_last_snapshot(ends, outcome) -> None:
@@ -92,9 +97,9 @@ def trainings(*losses) -> Snapshots:
     return Snapshots.of(*map(pd.concat, zip(*tables, strict=True)))
 
 
-TAKES_OVER = [WHAT, WHAT, WHERE, (0.019, 0.9)]
-WORDS_FIRST = [WHAT, WHAT, WHERE, (0.021, 0.9)]
-ELSE = [WHAT, WHERE, WHAT, WHERE]
+TAKES_OVER = [PAIRS, PAIRS, POSITIONS, (0.019, 0.9)]
+WORDS_FIRST = [PAIRS, PAIRS, POSITIONS, (0.021, 0.9)]
+ELSE = [PAIRS, POSITIONS, PAIRS, POSITIONS]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +110,7 @@ ELSE = [WHAT, WHERE, WHAT, WHERE]
         ([TAKES_OVER] * 3 + [WORDS_FIRST] * 2, 4, "in this order"),
         ([WORDS_FIRST] * 4 + [TAKES_OVER], 4, "words first"),
         ([ELSE] * 5, 4, "differs"),
-        ([[WHERE] * 4] * 3, 3, "where throughout"),
+        ([[POSITIONS] * 4] * 3, 3, "where throughout"),
     ],
 )
 def test_the_rule_over_trainings_counts_those_that_agree(several, agreeing, outcome) -> None:
@@ -119,29 +124,17 @@ def test_two_trainings_decide_nothing() -> None:
 
 def test_a_snapshot_that_uses_nothing_yet_says_neither() -> None:
     """By less than 5 thousandths both ways: *where* by 2, and *what* by 4; at 6 it counts."""
-    early = [(0.001, 0.004), WHAT, WHERE, (0.019, 0.9)]
+    early = [(0.001, 0.004), PAIRS, POSITIONS, (0.019, 0.9)]
     assert chapter.of_a_training(run(*early)) == "else"
     assert chapter.of_a_training(run(*early), 0.005) == "takes over"
-    assert run(*early).says(0.005).tolist() == ["neither", "what", "where", "where"]
-    assert run((0.001, 0.006), WHAT).says(0.005).tolist() == ["where", "what"]
-    assert run((-0.004, -0.001), WHAT).says().tolist() == ["where", "what"]
-
-
-def test_the_headline_says_hardly_only_where_it_is() -> None:
-    ordered = trainings(*[WORDS_FIRST] * 5)
-    said = chapter.headline(ordered, seeds(WHAT, WHAT))
-    assert said.startswith("Words first, then place:")
-    assert said.endswith("So do young models of four layers, whether they join pieces or not: "
-                         "*where* is hardly used yet.")  # fmt: skip
-    used = chapter.headline(ordered, seeds(WHAT, (0.9, 0.06)))
-    assert used.endswith("whether they join pieces or not.")
-    alone = chapter.headline(trainings(*[ELSE] * 5), seeds(WHAT, WHAT))
-    assert "Young models of four layers do lose more without *what*, whether they join" in alone
+    assert run(*early).says(0.005).tolist() == ["neither", "pairs", "positions", "positions"]
+    assert run((0.001, 0.006), PAIRS).says(0.005).tolist() == ["positions", "pairs"]
+    assert run((-0.004, -0.001), PAIRS).says().tolist() == ["positions", "pairs"]
 
 
 def test_every_sentence_was_fixed_before_the_runs() -> None:
     rules = " ".join(README.read_text(encoding="utf-8").split())
-    for sentence in (*chapter.OF_TRAININGS.values(), *chapter.OF_YOUNG_MODELS.values()):
+    for sentence in chapter.OF_TRAININGS.values():
         assert sentence in rules, sentence
 
 
@@ -149,7 +142,7 @@ def test_fullest_and_displaced_by_hand() -> None:
     """Excess 0.10 at its largest: an end of 0.04 is displaced, one of 0.06 is not."""
     tables = []
     for seed, end in enumerate((0.04, 0.06)):
-        looks, lost = snapshots(WHAT, WHAT, WHERE, seed=seed)
+        looks, lost = snapshots(PAIRS, PAIRS, POSITIONS, seed=seed)
         looks["found"] = np.repeat([0.05, 0.14, 0.04 + end], 3)
         tables.append((looks, lost))
     several = Snapshots.of(*map(pd.concat, zip(*tables, strict=True)))
@@ -188,28 +181,30 @@ def test_the_sign_on_a_piece() -> None:
 
 
 def test_a_snapshot_that_was_not_asked_is_an_error() -> None:
-    looks, lost = snapshots(WHAT, WHERE)
+    looks, lost = snapshots(PAIRS, POSITIONS)
     with pytest.raises(ResultError, match="snapshot"):
         Snapshots.of(looks, lost[lost["step"] == 64])
 
 
 def test_snapshots_are_read_by_hand() -> None:
-    table = run(WHAT, WHERE).table
+    table = run(PAIRS, POSITIONS).table
     last = table.loc[(0, 128)]
     assert last[["tokens", "found", "previous"]].tolist() == [2000, 0.05, 0.1]
-    assert last[["what", "where", "difference", "what on"]].tolist() == pytest.approx(
+    assert last[["pairs", "positions", "difference", "pairs on"]].tolist() == pytest.approx(
         [0.03, 0.9, 0.87, 0.03]
     )
-    assert last[["low", "high", "what after high"]].tolist() == pytest.approx([0.869, 0.871, 0.031])
+    assert last[["low", "high", "pairs after high"]].tolist() == pytest.approx(
+        [0.869, 0.871, 0.031]
+    )
 
 
 def test_the_training_was_asked_and_ends_with_the_embedded_model() -> None:
     run = Snapshots.read(RESULTS / "early-and-late")
     assert run.table.index.tolist() == [(0, step) for step in (64, 128, 256, 512, 1024, 12288)]
-    assert run.says().tolist() == ["neither", "what", "what", "what", "where", "where"]
+    assert run.says().tolist() == ["neither", "pairs", "pairs", "pairs", "positions", "positions"]
     assert chapter.of_a_training(run) == "takes over"
     # The next rule's half, by hand: 0.0275 at the end, 0.0658 at the largest.
-    assert run.table["what"].iloc[-1] / run.table["what"].max() == pytest.approx(0.417, abs=1e-3)
+    assert run.table["pairs"].iloc[-1] / run.table["pairs"].max() == pytest.approx(0.417, abs=1e-3)
 
 
 def test_sixteen_trainings_were_asked_to_their_ends() -> None:
@@ -231,25 +226,32 @@ def test_sixteen_trainings_were_asked_to_their_ends() -> None:
 
 
 def test_losses_are_those_of_the_frozen_tables() -> None:
-    models = {name: Ablations.read(RESULTS / name) for name in ("book-gpt2", "book-llama")}
+    one = Ablations.read(RESULTS / "book-gpt2")
     young = Joining.read(RESULTS / "joining-batch-32")
-    table = chapter.losses_without(models, young)
-    one = models["book-gpt2"]
-    place = np.flatnonzero((one.what == "place") & (one.head == -1))[0]
-    assert table.loc["book-gpt2", "where"] == one.everywhere[0, place]
-    run = Snapshots.read(RESULTS / "early-and-late")
-    anew = chapter.losses_without(models, young, run)
-    assert anew.loc["book-gpt2", "where"] == pytest.approx(0.9588, abs=1e-4)
-    assert anew.loc["book-llama"].tolist() == table.loc["book-llama"].tolist()
-    without = Snapshots.read(RESULTS / "joining-without")
-    more = chapter.losses_without(models, young, run, without)
-    assert more.index[-2:].tolist() == ["does not, seed 0", "does not, seed 3"]
-    assert more.loc["does not, seed 3"].tolist() == pytest.approx([0.0197, 0.0083], abs=1e-4)
+    table = chapter.losses_without(one, young, Snapshots.read(RESULTS / "joining-without"))
+    for part, taken in {"tokens": "tokens", "places": "place", "positions": "positions"}.items():
+        [row] = np.flatnonzero((one.what == taken) & (one.head == -1))
+        assert table.loc["book-gpt2", part] == one.everywhere[0, row]
+    assert table.index[-2:].tolist() == ["does not, seed 0", "does not, seed 3"]
+    apart = table.loc["does not, seed 3", ["pairs", "positions"]]
+    assert apart.tolist() == pytest.approx([0.0197, 0.0083], abs=1e-4)
+    assert table["tokens"].drop("book-gpt2").isna().all()  # the frozen snapshots were not asked
     lost = young.lost.query("measure == 'everywhere' and head == -1 and step == 1024")
     for seed in (5, 6, 7):
-        for part, name in (("ee", "what"), ("position", "where")):
+        for part, name in (("ee", "pairs"), ("place", "places"), ("position", "positions")):
             row = lost[(lost["seed"] == seed) & (lost["removed"] == part)]
             assert table.loc[f"joins, seed {seed}", name] == row["value"].item()
+
+
+def test_the_end_of_the_training_and_the_ablation_agree_on_all_positions() -> None:
+    """Two programs, one question: `experiments.joining` and `lnattn.ablation`, of book-gpt2."""
+    table = chapter.without_each_part(Ablations.read(RESULTS / "book-gpt2"))
+    end = Snapshots.read(RESULTS / "early-and-late").table.iloc[-1]
+    for part in ("pairs", "places", "positions"):
+        assert table.loc[part, "value"] == pytest.approx(end[part], abs=1e-4)
+    assert (table["low"] < table["value"]).all()
+    assert (table["value"] < table["high"]).all()
+    assert table.loc["pairs"].tolist() == table.loc["T^ee"].tolist()
 
 
 def test_means_over_seeds_have_intervals_of_97_5_percent() -> None:

@@ -88,9 +88,9 @@ def test_shares_are_stacked_in_the_colours_of_their_terms():
     assert colours == [to_rgba(rotary.DISTANCE_COLOURS[name]) for name in rotary.DISTANCE_TERMS]
 
 
-def test_bars_of_what_and_where_are_labelled_with_their_nats():
-    losses = pd.DataFrame({"what": [0.027, 0.1], "where": [0.959, 0.25]}, index=["a", "b"])
-    words = {text.get_text() for text in ablation.what_and_where(losses).axes[0].texts}
+def test_bars_of_pairs_and_positions_are_labelled_with_their_nats():
+    losses = pd.DataFrame({"pairs": [0.027, 0.1], "positions": [0.959, 0.25]}, index=["a", "b"])
+    words = {text.get_text() for text in ablation.pairs_and_positions(losses).axes[0].texts}
     assert words == {"0.027", "0.100", "0.959", "0.250"}
 
 

@@ -1,7 +1,8 @@
-"""What the chapter on contributions states: losses without *what*, and without *where*.
+"""What the chapter on contributions states: losses without parts of a first layer's scores.
 
-*What* is token → token, T^ee. *Place* is T^p + T^pp; *where* is every term in which a position
-takes part. The sentences are those that `experiments/joining/README.md` fixed before its runs.
+*Pairs* are token → token, T^ee, and *tokens* every term that knows a token; *places* are T^p +
+T^pp, and *positions* every term that knows a position. The rules and their sentences are those that
+`experiments/joining/README.md` fixed before its runs, where pairs are *what* and positions *where*.
 """
 
 from __future__ import annotations
@@ -20,15 +21,17 @@ from lnattn.stats import resampled_ratios
 from lnattn_book.claims.kamoda import MIXED, PURE
 from lnattn_book.claims.listed import claim
 from lnattn_book.studies.ablation.losses import Ablations, interval
+from lnattn_book.studies.ablation.parts import PLACE, POSITIONS, TOKENS
 from lnattn_book.studies.joining_runs import Joining
 from lnattn_book.studies.language_models import mean_and_interval
 from lnattn_book.studies.small_models import BEST, read_looks
 
 #: Parts of the scores as the tables of `experiments.joining` name them.
-WHAT, WHERE, PLACE, DIFFERENCE = "ee", "position", "place", "position less ee"
+PARTS = {"pairs": "ee", "places": "place", "positions": "position"}
+DIFFERENCE = "position less ee"
 #: Over which tokens losses are taken there, and in the words of the chapter.
 MEASURES = {"everywhere": "all tokens", "after": "after a piece", "on": "on the piece"}
-#: Of what is lost without *what* at its largest, the part below which place has taken over.
+#: Of what is lost without pairs at its largest, the part below which rule A says *takes over*.
 LEFT = 0.5
 #: Below these nothing is asked: a training's snapshots, a plan's trainings, seeds that do not join.
 FEWEST_SNAPSHOTS, FEWEST_TRAININGS, FEWEST_SEEDS = 4, 3, 2
@@ -38,8 +41,6 @@ AGREEING = {2: 4, 4: 6}
 USED = 0.005
 #: Attention on one token that is most of it.
 MOSTLY = 0.5
-#: Nats without *where*, below which it is hardly used.
-HARDLY = 0.05
 
 #: Rules A and D: what is said of several trainings of one plan.
 OF_TRAININGS: Mapping[str, str] = {
@@ -62,66 +63,58 @@ OF_TRAININGS: Mapping[str, str] = {
         "Whether *what* or *where* comes first differs between trainings of the same plan."
     ),
 }
-#: Rule B: what is said of young models, beside those that join.
-OF_YOUNG_MODELS: Mapping[str, str] = {
-    "what": "So do young models of four layers, whether they join pieces or not",
-    "where": (
-        "Young models of four layers that do not join pieces lose more without *where*, those that "
-        "do lose more without *what*: here joining does make the difference."
-    ),
-    "not decided": (
-        "In young models of four layers that join pieces *what* costs more; in those that do not, "
-        "it is open."
-    ),
-    "cannot be asked": (
-        "In young models of four layers that join pieces *what* costs more; those that do not "
-        "could not be asked."
-    ),
-}
 
 
 # ---- Trained models, and young ones that join ----------------------------------------------------
 
 
-def losses_without(
-    trained: Mapping[str, Ablations],
-    young: Joining,
-    run: Snapshots | None = None,
-    others: Snapshots | None = None,
-) -> pd.DataFrame:
-    """Nats lost a token without *what* and without *where*, over all tokens; a row a model.
+def losses_without(trained: Ablations, young: Joining, others: Snapshots) -> pd.DataFrame:
+    """Nats lost a token without each part, over all tokens; a row a model, NaN: not asked.
 
-    Of trained models *where* is place, the part that their frozen studies took out; of young ones,
-    each at its peak, all terms with a position. run: book-gpt2's training, whose end has the loss
-    without all terms with a position for it, too. others: young models, of which those that do not
-    join at last are added.
+    Columns: pairs, tokens, places, positions. trained: book-gpt2; young: models at their peaks;
+    others: young models, of which those that do not join at last are added.
     """
     rows = {
-        name: {
-            part: float(ablations.everywhere[0, ablations.of(taken)])
-            for part, taken in _TRAINED.items()
+        "book-gpt2": {
+            part: float(trained.everywhere[0, trained.of(taken)])
+            for part, taken in _OF_ABLATIONS.items()
         }
-        for name, ablations in trained.items()
     }
-    if run is not None and "book-gpt2" in rows:
-        rows["book-gpt2"] = run.table[list(_YOUNG)].iloc[-1].to_dict()
     for seed in young.peaks().index:
         rows[f"joins, seed {seed}"] = {
             part: float(young.of("everywhere", taken).loc[seed, "value"])
-            for part, taken in _YOUNG.items()
+            for part, taken in PARTS.items()
         }
-    if others is not None:
-        last = others.last()
-        for (seed, _), lost in last.table[~last.joins()].iterrows():
-            rows[f"does not, seed {seed}"] = lost[list(_YOUNG)].to_dict()
-    return pd.DataFrame.from_dict(rows, orient="index")
+    last = others.last()
+    for (seed, _), lost in last.table[~last.joins()].iterrows():
+        rows[f"does not, seed {seed}"] = lost[list(PARTS)].to_dict()
+    return pd.DataFrame.from_dict(rows, orient="index", columns=list(_OF_ABLATIONS))
 
 
-_TRAINED = {"what": WHAT, "where": PLACE}
-_YOUNG = {"what": WHAT, "where": WHERE}
+#: The same parts as `lnattn.ablation` names them.
+_OF_ABLATIONS = {"pairs": "ee", "tokens": TOKENS, "places": PLACE, "positions": POSITIONS}
 
 
-def at_pieces(ablations: Ablations, part: str = WHAT) -> pd.DataFrame:
+def without_each_part(ablations: Ablations) -> pd.DataFrame:
+    """What a trained model loses without each term, pairs, tokens, places, positions.
+
+    A row a part; columns value, low, high: nats a token, 95 % over documents.
+    """
+    parts = {**{f"T^{term}": term for term in TERMS}, **_OF_ABLATIONS}
+    rows = {
+        name: interval(ablations.everywhere[:, ablations.of(taken)])
+        for name, taken in parts.items()
+    }
+    return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "low", "high"])
+
+
+def apart(ablations: Ablations, more: str, less: str) -> tuple[float, float, float]:
+    """How much more is lost without one part than without another, over all tokens: nats, 95 %."""
+    of = ablations.of
+    return interval(ablations.everywhere[:, of(more)] - ablations.everywhere[:, of(less)])
+
+
+def at_pieces(ablations: Ablations, part: str = PARTS["pairs"]) -> pd.DataFrame:
     """What a trained model loses without a part at second pieces, beyond matched tokens.
 
     A row after a piece, and on it; columns value, low, high: nats, 95 % over documents.
@@ -134,7 +127,12 @@ def at_pieces(ablations: Ablations, part: str = WHAT) -> pd.DataFrame:
 
 
 def over_seeds(
-    young: Joining, measure: str, part: str = WHAT, *, head: int | str = -1, at: str = "step"
+    young: Joining,
+    measure: str,
+    part: str = PARTS["pairs"],
+    *,
+    head: int | str = -1,
+    at: str = "step",
 ) -> tuple[float, float, float]:
     """Mean over the seeds that join, with its 97.5 % interval by Student's t.
 
@@ -194,9 +192,10 @@ def two_ways(left_out: Contributions, shares: Contributions) -> pd.DataFrame:
 class Snapshots:
     """Snapshots of trainings, each asked what it loses; a row a seed and step, in order.
 
-    Columns: tokens; what, where, and for each measure but all tokens 'what after', …; difference,
-    low, high: where less what over all tokens, 95 % over documents; found, chance, chance high:
-    pieces within rank 10; previous: the largest attention on the token before by place alone.
+    Columns: tokens (of training); pairs, places, positions (nats), and for each measure but all
+    tokens 'pairs after', …; difference, low, high: positions less pairs over all tokens, 95 % over
+    documents; found, chance, chance high: pieces of words within rank 10; previous: the largest
+    attention on the token before by place alone.
     """
 
     table: pd.DataFrame
@@ -219,25 +218,25 @@ class Snapshots:
         whole = lost[lost["head"] == -1].set_index(["measure", "removed", *keys]).sort_index()
         for measure in MEASURES:
             words = "" if measure == "everywhere" else f" {measure}"
-            for name, part in {**_YOUNG, "difference": DIFFERENCE}.items():
+            for name, part in {**PARTS, "difference": DIFFERENCE}.items():
                 table[name + words] = whole.loc[(measure, part), "value"]
         for end in ("low", "high"):
             table[end] = whole.loc[("everywhere", DIFFERENCE), end]
-            table[f"what on {end}"] = whole.loc[("on", WHAT), end]
-            table[f"what after {end}"] = whole.loc[("after", WHAT), end]
+            for measure in ("on", "after"):
+                table[f"pairs {measure} {end}"] = whole.loc[(measure, PARTS["pairs"]), end]
         if table.isna().any(axis=None):
             raise ResultError("a snapshot was looked at, and not asked what it loses; ask it too.")
         return cls(table.sort_index())
 
     def says(self, used: float = -np.inf) -> pd.Series:
-        """By snapshot, what costs more over all tokens: 'what', 'where', or 'neither'.
+        """By snapshot, what costs more over all tokens: 'pairs', 'positions', or 'neither'.
 
         used: nats; 'neither' where both cost less.
         """
         said = pd.Series("neither", index=self.table.index)
-        said[self.table["low"] > 0] = "where"
-        said[self.table["high"] < 0] = "what"
-        said[self.table[["what", "where"]].max(axis=1) < used] = "neither"
+        said[self.table["low"] > 0] = "positions"
+        said[self.table["high"] < 0] = "pairs"
+        said[self.table[["pairs", "positions"]].max(axis=1) < used] = "neither"
         return said
 
     def joins(self) -> pd.Series:
@@ -274,17 +273,20 @@ def of_a_training(run: Snapshots, used: float = -np.inf) -> str:
     said = run.says(used).tolist()
     if len(said) < FEWEST_SNAPSHOTS:
         return "cannot be asked"
-    first_where = said.index("where") if "where" in said else len(said)
-    if "what" in said[:first_where] and said[-1] == "where" and "what" not in said[first_where:]:
-        what = run.table["what"]
-        return "takes over" if what.iloc[-1] < LEFT * what.max() else "words first"
-    if "what" not in said and said.count("where") >= len(said) / 2:
+    first = said.index("positions") if "positions" in said else len(said)
+    if "pairs" in said[:first] and said[-1] == "positions" and "pairs" not in said[first:]:
+        pairs = run.table["pairs"]
+        return "takes over" if pairs.iloc[-1] < LEFT * pairs.max() else "words first"
+    if "pairs" not in said and said.count("positions") >= len(said) / 2:
         return "where throughout"
     return "else"
 
 
 def of_young_models(seeds: Snapshots) -> str:
-    """Rule B: the outcome, a key of `OF_YOUNG_MODELS`, of the seeds that do not join at last."""
+    """Rule B: 'pairs', 'positions', 'not decided' or 'cannot be asked', of seeds that do not join.
+
+    Asked of each such seed's last snapshot.
+    """
     last = seeds.last()
     said = last.says()[~last.joins()].tolist()
     if len(said) < FEWEST_SEEDS:
@@ -314,22 +316,6 @@ def outcomes_of(runs: Snapshots, used: float = -np.inf) -> pd.Series:
     return pd.Series({
         seed: of_a_training(Snapshots(table), used) for seed, table in runs.table.groupby("seed")
     })  # fmt: skip
-
-
-def headline(runs: Snapshots, seeds: Snapshots, used: float = -np.inf) -> str:
-    """The sentences that rule A over trainings of two layers and rule B say, in that order."""
-    training = of_trainings(runs, AGREEING[2], used)
-    young = of_young_models(seeds)
-    said = OF_YOUNG_MODELS[young]
-    if young == "what":
-        if training not in ("takes over", "words first", "in this order"):
-            said = said.replace("So do young", "Young").replace(
-                "four layers,", "four layers do lose more without *what*,"
-            )
-        last = seeds.last()
-        hardly = (last.table["where"][~last.joins()] < HARDLY).all()
-        said += ": *where* is hardly used yet." if hardly else "."
-    return f"{OF_TRAININGS[training]} {said}"
 
 
 def on_a_piece(low: float, high: float) -> str:

@@ -18,10 +18,10 @@ from lnattn_book.page.style import (
 )
 
 
-def what_and_where(losses: pd.DataFrame) -> Figure:
-    """Two bars a model: nats lost a token without *what*, and without *where*, with their digits.
+def pairs_and_positions(losses: pd.DataFrame) -> Figure:
+    """Two bars a model: nats lost a token without pairs, and without positions, with their digits.
 
-    losses: a row a model, columns what and where.
+    losses: a row a model, columns pairs and positions.
     """
     figure, ax = plt.subplots(figsize=(WIDTH, 0.52 * len(losses) + 1.2))
     rows = np.arange(len(losses))
@@ -29,7 +29,8 @@ def what_and_where(losses: pd.DataFrame) -> Figure:
         bars = ax.barh(rows + offset, losses[part], 0.36, color=colour, label=label)
         ax.bar_label(bars, fmt="%.3f", padding=2, fontsize=SMALL)
     ax.set_yticks(rows, [model_name(name) for name in losses.index])
-    ax.set(xlabel="lost without it (nats a token)", xlim=(0, 1.12 * losses.max(axis=None)))
+    parts = [part for part, _, _ in _PARTS]
+    ax.set(xlabel="lost without it (nats a token)", xlim=(0, 1.12 * losses[parts].max(axis=None)))
     ax.invert_yaxis()
     legend(figure, "upper left")
     return figure
@@ -37,16 +38,16 @@ def what_and_where(losses: pd.DataFrame) -> Figure:
 
 #: What is compared, its words, and the colour of its (first) term.
 _PARTS = (
-    ("what", "without what", TERM_COLOURS["ee"]),
-    ("where", "without where", TERM_COLOURS["pp"]),
+    ("pairs", "without pairs of tokens", TERM_COLOURS["ee"]),
+    ("positions", "without all that knows a position", TERM_COLOURS["pp"]),
 )
 
 
 def early_and_late(runs: pd.DataFrame) -> Figure:
     """Trainings: what is lost above; pieces found and attention on the token before by place.
 
-    runs: a row a seed and step, columns tokens, what, where (nats), found, chance, previous. Thin:
-    each training; with marks: their mean.
+    runs: a row a seed and step, columns tokens, pairs, positions (nats), found, chance, previous.
+    Thin: each training; with marks: their mean.
     """
     figure, (top, ax) = plt.subplots(2, 1, figsize=(WIDTH, 5.4), sharex=True)
     colour_of = {part: colour for part, _, colour in _PARTS}
@@ -63,8 +64,8 @@ def early_and_late(runs: pd.DataFrame) -> Figure:
     top.set_yscale("symlog", linthresh=0.01)
     top.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
     top.set(ylabel="lost (nats a token)", ylim=(-0.006, 1.5))
-    curves(ax, "found", "pieces found by what", colour_of["what"], "s")
-    curves(ax, "previous", _BY_PLACE, colour_of["where"], "s")
+    curves(ax, "found", "pieces found by pairs", colour_of["pairs"], "s")
+    curves(ax, "previous", _BY_PLACE, colour_of["positions"], "s")
     ax.plot(mean["tokens"], mean["chance"], ":", color=GREY, label="found by chance")
     ax.set(xscale="log", xlabel="tokens of training", ylabel="share", ylim=(0, None))
     ticks = mean["tokens"].to_numpy()

@@ -135,10 +135,12 @@ def test_a_malformed_list_of_claims_is_one_sentence(tmp_path, text):
 
 def test_words_and_verdicts_follow_the_thresholds_and_say_how_many_give_the_same(monkeypatch):
     grid = {"spearman": [0.7, 0.75, 0.9, 0.95]}
-    with_parts(monkeypatch, "K6", rule={"spearman": 0.75, "named": [1, 7]}, grid=grid)
+    rule = {"rising": 0.75, "spearman": 0.75, "named": [1, 7]}
+    with_parts(monkeypatch, "K6", rule=rule, grid=grid)
     for value, verdict, stands in ((0.99, HOLDS, 4), (0.8, HOLDS, 2), (0.72, NOT_SEEN, 3)):
-        found = kamoda.k6(np.array([value] * 2), model="tiny")
-        assert "exceeds 0.75 (1) in the heads" in found.rule
+        curves = np.array([value] * 2)
+        found = kamoda.k6(curves, [curves] * 3, model="tiny")
+        assert "exceeds 0.75 (4) in these heads" in found.rule
         assert (found.verdict, found.stands) == (verdict, (stands, 4))
 
 
@@ -240,16 +242,16 @@ def test_few_heads_are_named(truths, words):
 def test_absence_is_evidence_on_the_claims_own_model_only():
     flat = np.zeros(8)
     for own, other in (("gpt2", "gpt2-medium"), ("openai-community/gpt2 (frozen)", "book-gpt2")):
-        assert kamoda.k6(flat, model=own).verdict == FAILS
-        assert kamoda.k6(flat, model=other).verdict == NOT_SEEN
+        assert kamoda.k6(flat, [flat] * 3, model=own).verdict == FAILS
+        assert kamoda.k6(flat, [flat] * 3, model=other).verdict == NOT_SEEN
 
 
 def test_what_is_undecided_says_what_would_decide(monkeypatch):
     open_, texts = np.array([[0.95, 0.95], [0.95, 0.5]]), claim("K6").texts
-    assert "the token embeddings" in kamoda.k6(open_, model="tiny").note
+    assert "the token embeddings" in kamoda.k6(open_, [open_] * 3, model="tiny").note
     with_parts(monkeypatch, "K6", texts={**texts, "unsure": ""})
     with pytest.raises(ResultError, match=naming("K6", "undecided")):
-        kamoda.k6(open_, model="tiny")
+        kamoda.k6(open_, [open_] * 3, model="tiny")
 
 
 def test_a_compound_claim_has_the_sum_of_its_leaves():
@@ -265,9 +267,9 @@ def test_a_compound_claim_has_the_sum_of_its_leaves():
 
 
 def test_a_changed_rule_gives_both_verdicts():
-    found = kamoda.k6(np.array([0.95, 0.1]), model="book-gpt2")
+    found = kamoda.k6(np.array([0.95, 0.1]), [np.array([0.95, 0.1])] * 3, model="book-gpt2")
     assert found.verdict == found.before == HOLDS_IN_PART
-    assert "rule changed after the numbers on 24 Nov 2026" in found.note
+    assert "rule changed after the numbers on 28 Nov 2026" in found.note
     assert "by the rule before it: holds in part" in found.note
 
 
@@ -421,7 +423,7 @@ def test_a_build_is_frozen_printed_and_read_again(tmp_path, monkeypatch, capsys)
 
 
 def test_a_record_keeps_its_kind_its_cell_and_both_notes():
-    found = kamoda.k6(np.array([0.95, 0.1]), model="tiny")
+    found = kamoda.k6(np.array([0.95, 0.1]), [np.array([0.95, 0.1])] * 3, model="tiny")
     assert (found.claim, found.model, found.kind) == ("K6", "tiny", claim("K6").kind)
     kept = ledger.register(record(note="of the rule"), cell="fig-x", note="of the chapter")
     assert (kept.cell, kept.note) == ("fig-x", "of the rule; of the chapter")

@@ -12,7 +12,7 @@ import torch
 from random_models import attention_layer, embeddings_of, random_gpt2, random_layer
 
 from lnattn import FirstLayer, fold, six_terms
-from lnattn.errors import CorpusError, ShapeError
+from lnattn.errors import CorpusError, LnattnError, ShapeError
 from lnattn.position.bias import PositionBias, position_bias, share_of_context
 from lnattn.position.curves import (
     NEAR,
@@ -23,6 +23,8 @@ from lnattn.position.curves import (
     near_keys,
     nearness,
     position_table,
+    rising_steps,
+    straight_after,
     trend,
     wave_recurrence,
 )
@@ -161,6 +163,23 @@ def test_trend_of_known_curves():
     rising[1] = 100  # and no other place is
     assert trend(rising).spearman < 0.9
     assert trend(np.arange(20.0) ** 3).straight < 0.95
+
+
+def test_rising_steps_and_a_straight_rest_by_hand() -> None:
+    """A fall of ten steps and a line of ninety: no step rises to 10, eight in nine to 90."""
+    place = np.arange(101)
+    bent = np.where(place <= 11, -3.0 * place, place - 44.0)
+    curves = np.stack([bent, -bent, np.zeros(101)])[:, None]
+    np.testing.assert_allclose(rising_steps(curves, 11)[:, 0], [0, 1, np.nan])
+    np.testing.assert_allclose(rising_steps(curves, 91)[:, 0], [80 / 90, 10 / 90, np.nan])
+    assert rising_steps(np.array([5.0, 0.0, 1.0, 9.0]), 2) == 1  # place 0 is set apart
+    np.testing.assert_allclose(straight_after(curves, 11)[:, 0], [1, 1, np.nan])
+    whole = straight_after(curves, 1)[0, 0]
+    assert whole == pytest.approx(np.corrcoef(place[1:-1], bent[1:-1])[0, 1] ** 2)
+    assert np.isnan(rising_steps(curves, 1)).all()
+    for until in (0, 101):
+        with pytest.raises(LnattnError):
+            rising_steps(curves, until)
 
 
 @pytest.mark.parametrize("wavelength", [7.0, 33.3, 120.0, 400.0])

@@ -115,7 +115,7 @@ def test_null_keeps_values_and_loses_places(model):
 def test_survey_of_null_shows_the_best_deal_and_how_many_got_there(partial, monkeypatch):
     verdicts = iter([NOT_SEEN, HOLDS, FAILS, HOLDS])
 
-    def judge(_found, model):
+    def judge(*_found, model):
         assert "random order" in model or "permuted" in model or "dealt anew" in model
         return Record(next(verdicts), "words", claim="K6", model=model)
 

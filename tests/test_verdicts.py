@@ -66,11 +66,16 @@ def test_every_rule_is_tried_and_listed_once():
 
 def test_words_say_what_was_found():
     """Each of these was once wrong, or could be without anyone noticing."""
-    falls = asked("K6", array(0.95, -0.99))
-    assert falls.words == "some head: 1 of 2 heads (0); every head: 1 of 2 heads (0)"
-    assert falls.values == {"spearman, least": -0.99, "spearman, most": 0.95}
+    falls = asked("K6", array(0.95, -0.99), [array(0.8, 0.0)] * 3)
+    assert falls.words == (
+        "rising to i = 50, in some head: 0 of 2 heads; rising to i = 500, in some head: 0 of 2 "
+        "heads; rising to i = 1000, in some head: 0 of 2 heads; in trend, in some head: 1 of 2 "
+        "heads (0); in trend, in every head: 1 of 2 heads (0)"
+    )
+    assert (falls.values["spearman, least"], falls.values["spearman, most"]) == (-0.99, 0.95)
+    assert falls.values["rising to i = 50, most"] == 0.8
     assert effect(falls) == "−0.02 ρ (median head), exact: nothing is drawn, chance 0, n = 2"
-    open_ = asked("K6", np.array([[0.95, 0.99], [0.95, 0]]))
+    open_ = asked("K6", np.array([[0.95, 0.99], [0.95, 0]]), [array(1.0, 1.0)] * 3)
     assert "every head: 1 for sure, at most 2 of 2 heads" in open_.words
     # (0.5 + 0.3 + 0.1) / 3, and t = 4.303 times the standard error 0.1155 on either side.
     mixed = np.array([[6.0, 6.5], [6.1, 6.4], [6.0, 6.1]])

@@ -59,6 +59,36 @@ def trends_of(asserted: Float[np.ndarray, "head position"]) -> list[Trend]:
     return [trend(curve) if np.ptp(curve[1:-1]) else Trend(*[np.nan] * 3) for curve in asserted]
 
 
+def rising_steps(
+    curves: Float[np.ndarray, "*curve position"], until: int
+) -> Float[np.ndarray, "*curve"]:
+    """Of the steps from place 1 to a place, the share at which each curve rises.
+
+    NaN of a constant curve, and up to place 1, where there is no step; place 0 is set apart (§6.4).
+    Raises `ShapeError` for a place outside the curves.
+
+    >>> float(rising_steps(np.array([9.0, 0.0, 1.0, 3.0, 2.0]), until=4))  # of three steps two rise
+    0.6666666666666666
+    """
+    whole_number(until, "until", least=1, most=curves.shape[-1] - 1)
+    seen = np.asarray(curves, dtype=np.float64)[..., 1 : until + 1]
+    share = (np.diff(seen, axis=-1) > 0).sum(axis=-1) / max(until - 1, 1)
+    return np.where(np.ptp(seen, axis=-1) > 0, share, np.nan)
+
+
+def straight_after(
+    curves: Float[np.ndarray, "*curve position"], place: int
+) -> Float[np.ndarray, "*curve"]:
+    """R² of a straight line through each curve from a place on, the last position left out."""
+    whole_number(place, "place", least=0, most=curves.shape[-1] - 4)
+    rest = np.asarray(curves, dtype=np.float64)[..., place:-1]
+    along = np.arange(rest.shape[-1]) - (rest.shape[-1] - 1) / 2
+    centred = rest - rest.mean(axis=-1, keepdims=True)
+    explained = (centred @ along) ** 2 / np.square(along).sum()
+    total = np.square(centred).sum(axis=-1)
+    return np.divide(explained, total, out=np.full(total.shape, np.nan), where=total > 0)
+
+
 class Wave(NamedTuple):
     """The strongest oscillation of a curve; fewer than two cycles are a bend rather than a wave.
 

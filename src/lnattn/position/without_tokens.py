@@ -73,6 +73,11 @@ class PositionOnly(Result):
         table.insert(2, "highest, any assumed σ", self.spearman.max(axis=0))
         return table
 
+    def term_p(self) -> Float[np.ndarray, "case head position"]:
+        """T^p under each assumed variance of the tokens; ε, a thousandth of any, is left out."""
+        variance = self.variance + self.assumed[:, None]  # [case position]
+        return self.bias.self_assertion / np.sqrt(variance)[:, None]
+
     def arrays(self) -> dict[str, np.ndarray]:
         """Curves in single precision."""
         return {

@@ -89,7 +89,10 @@ def _of_positions(evidence: Evidence) -> dict[str, tuple[Any, ...]]:
     positions = position_only(evidence.model)
     ends = variance.position_outliers(evidence.model.embeddings.W_P)
     return {
-        "K6": (positions.spearman,),
+        "K6": (
+            positions.spearman,
+            [curves.rising_steps(positions.term_p(), i) for i in positions.bias.queries],
+        ),
         "K7": (positions.table(),),
         "K8": (positions.near[:, :, -1], positions.echo[:, :, -1]),
         "K13": (ends.first, ends.last_log, ends.interior_spread),
@@ -132,7 +135,10 @@ def _of_all(evidence: Evidence) -> dict[str, tuple[Any, ...]]:
         ),
         "K4": (mean_z(same_token_z(vectors).numpy()),),
         "K5": (*auroc, table1.pair_heads(pairs)),
-        "K6": (np.array([head.spearman for head in curves.trends_of(bias.term_p().mean)]),),
+        "K6": (
+            np.array([head.spearman for head in curves.trends_of(bias.term_p().mean)]),
+            [curves.rising_steps(bias.term_p().mean, i) for i in queries],
+        ),
         "K7": (shape,),
         "K8": (
             near_share(bias.attention(), queries, bias.causal)[:, -1],

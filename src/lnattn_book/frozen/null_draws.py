@@ -67,7 +67,8 @@ def of_positions(first: FirstLayer) -> Iterator[tuple[Rule, Mapping[str, Any]]]:
     near = near_share(here.terms.attention(), here.terms.queries, here.terms.causal)[:, -1]
     around = curves.nearness(folded, W_P, here.terms.inverse_sigma)
     shape = curves.position_table(here.terms, around)
-    yield k6, measured(k6, shape["T^p Spearman"].to_numpy())
+    rising = [curves.rising_steps(here.terms.term_p().mean, i) for i in here.terms.queries]
+    yield k6, measured(k6, shape["T^p Spearman"].to_numpy(), rising)
     yield k7, measured(k7, shape)
     yield k8, measured(k8, near, curves.wave_recurrence(here.terms)[:, -1])
     yield k9, measured(k9, here.comparison)
@@ -130,7 +131,8 @@ def of_gpt2(first: FirstLayer, seed: int) -> Iterator[Drawn]:
     """One draw of each null model that needs GPT-2's attention and positions alone."""
     heads = permuted_weights(first, seed, heads_only=True)
     exact = position_only(heads)
-    yield k6, EXACT, measured(k6, exact.spearman)
+    rising = [curves.rising_steps(exact.term_p(), i) for i in exact.bias.queries]
+    yield k6, EXACT, measured(k6, exact.spearman, rising)
     yield k7, EXACT, measured(k7, exact.table())
     yield k14, EXACT, measured(k14, exact.last.ratio)
     place = by_place(heads)

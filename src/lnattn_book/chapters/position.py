@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -11,7 +12,13 @@ from jaxtyping import Float
 
 from lnattn.attention.folding import fold
 from lnattn.position.bias import PositionBias, position_bias, share_of_context
-from lnattn.position.curves import second_half_medians, wave_recurrence
+from lnattn.position.curves import (
+    rising_steps,
+    second_half_medians,
+    straight_after,
+    trend,
+    wave_recurrence,
+)
 from lnattn.position.measured import (
     MeasuredAttention,
     compare_with_position_only,
@@ -131,6 +138,62 @@ def heads(position: PositionOnly, bias: PositionBias) -> pd.DataFrame:
             "wave left": wave_recurrence(bias)[:, -1],
         }
     )
+
+
+def rising(
+    curves: Float[np.ndarray, "*curve position"], queries: Sequence[int]
+) -> list[Float[np.ndarray, "*curve"]]:
+    """Of each curve, the share of rising steps up to each query."""
+    return [rising_steps(curves, query) for query in queries]
+
+
+#: From here on the variances of GPT-2's positions are level (chapter 7).
+LEVEL_FROM = 22
+
+
+def steps_and_line(bias: PositionBias) -> pd.DataFrame:
+    """Whether T^p rises step by step, and how straight it is; a row a head.
+
+    Columns 'up to i', the share of rising steps up to each of `bias.queries`; 'ρ up to i', of the
+    first of them; 'falls by' and 'lowest at', from place 1 to the lowest place, over √d_head;
+    'straight', R² of a line from `LEVEL_FROM` on.
+    """
+    asserted = bias.term_p().mean
+    first = bias.queries[0]
+    seen = asserted[:, 1:-1]
+    lowest = 1 + seen.argmin(axis=1)
+    steps = rising(asserted, bias.queries)
+    columns = {f"up to {i}": share for i, share in zip(bias.queries, steps, strict=True)}
+    early = [trend(curve[: first + 2]).spearman for curve in asserted]
+    return pd.DataFrame(
+        {
+            **columns,
+            f"ρ up to {first}": early,
+            "lowest at": lowest,
+            "falls by": (seen[:, 0] - seen.min(axis=1)) / bias.scale,
+            "straight": straight_after(asserted, LEVEL_FROM),
+        },
+        index=pd.RangeIndex(bias.n_heads, name="head"),
+    )
+
+
+class Range(NamedTuple):
+    """The least and the largest score."""
+
+    least: float
+    most: float
+
+
+def range_of_wave(bias: PositionBias, head: int) -> dict[int, Range]:
+    """By query, between what T^pp lies over the keys that it sees, position 0 left out.
+
+    Not divided by the scale, as in the paper.
+    """
+    compared = bias.term_pp().mean[head]
+    return {
+        query: Range(float(curve[1 : query + 1].min()), float(curve[1 : query + 1].max()))
+        for query, curve in zip(bias.queries, compared, strict=True)
+    }
 
 
 #: So many positions before the query a crest of T^pp is one wave of GPT-2 away.

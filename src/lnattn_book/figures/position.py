@@ -69,7 +69,7 @@ def one_head(
 def slopes(bias: PositionBias, apart: Sequence[int]) -> Figure:
     """T^p of every head on one axis, each from its lowest value to its highest (Fig. 3A and 8).
 
-    apart: the heads that are drawn bold and named.
+    apart: the heads that are drawn bold and named. Dotted: the first of the bias's queries.
     """
     figure, ax = plt.subplots(figsize=(WIDTH, 2.8))
     for head, curve in enumerate(bias.term_p().mean):
@@ -84,6 +84,8 @@ def slopes(bias: PositionBias, apart: Sequence[int]) -> Figure:
         if bold:
             middle = len(level) // 2
             words_at(ax, f"head {head}", (middle, level[middle]), (4, 6))
+    ax.axvline(bias.queries[0], color=BLACK, linestyle=":", linewidth=0.9)
+    words_at(ax, f"i = {bias.queries[0]}", (bias.queries[0], 1), (4, -4))
     ax.set(xlabel="key position j", ylabel="$T^p$, lowest to highest", yticks=[0, 1])
     return figure
 

@@ -244,7 +244,7 @@ def test_losses_are_those_of_the_frozen_tables() -> None:
 
 
 def test_the_end_of_the_training_and_the_ablation_agree_on_all_positions() -> None:
-    """Two programs, one question: `experiments.joining` and `lnattn.ablation`, of book-gpt2."""
+    """Two programs, one question: `experiments.joining` and `studies.ablation`, of book-gpt2."""
     table = chapter.without_each_part(Ablations.read(RESULTS / "book-gpt2"))
     end = Snapshots.read(RESULTS / "early-and-late").table.iloc[-1]
     for part in ("pairs", "places", "positions"):

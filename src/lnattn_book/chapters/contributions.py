@@ -91,7 +91,7 @@ def losses_without(trained: Ablations, young: Joining, others: Snapshots) -> pd.
     return pd.DataFrame.from_dict(rows, orient="index", columns=list(_OF_ABLATIONS))
 
 
-#: The same parts as `lnattn.ablation` names them.
+#: The same parts as `lnattn_book.studies.ablation` names them.
 _OF_ABLATIONS = {"pairs": "ee", "tokens": TOKENS, "places": PLACE, "positions": POSITIONS}
 
 

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from common import growth, ratio, time_side_by_side
 
+from experiments.majority.gradients import FastLearner
 from lnattn.errors import ResultError
 from lnattn_book.studies.majority.encoder import ARMS, MajorityTransformer, arm, sequences
-from lnattn_book.studies.majority.train import Learner, MajorityPlan
+from lnattn_book.studies.majority.train import MajorityPlan
 
 TORCH = "torch encoder layer"
 OURS = "count space"
@@ -43,7 +44,7 @@ class Both:
         self.optimiser = torch.optim.Adam(
             self.model.parameters(), lr=plan.learning_rate, fused=True
         )
-        self.learner = Learner(self.arm, plan)
+        self.learner = FastLearner(self.arm, plan)
         self.rate = plan.learning_rate
 
     def obvious(self) -> float:
@@ -55,7 +56,7 @@ class Both:
         return loss.item()
 
     def count_space(self) -> float:
-        """One step of `lnattn_book.studies.majority.train`."""
+        """One step of `experiments.majority`."""
         return self.learner.step(self.counts, self.rate)
 
     def methods(self) -> dict[str, Callable[[], Any]]:

@@ -1,4 +1,4 @@
-"""e^x and ln x of compiled loops, beside NumPy's in double precision."""
+"""e^x of the compiled loops of contributions, beside NumPy's in double precision."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 
 from lnattn.contribution.kl import _exponential as exponential
 from lnattn.contribution.kl import _exponential_excess as exponential_excess
-from lnattn_book.studies.majority.exponential import logarithm
 
 SIZES = np.logspace(-7, np.log10(29.9), 300)
 
@@ -39,12 +38,3 @@ def test_excess_keeps_its_digits(sign):
 def test_excess_of_very_negative_numbers_is_a_line():
     for x in (-80, -87, -93.5, -1e4, -1e30):
         assert exponential_excess(np.float32(x)) == pytest.approx(-1 - x, rel=1e-6)
-
-
-def test_logarithm():
-    """Near 1, where it is small, and at the ends of single precision."""
-    ends = np.array([1.2e-38, 0.5, np.sqrt(0.5), 3.4e38])
-    for x in np.concatenate([1 + SIZES, 1 - SIZES[SIZES < 1], 1 / (1 + SIZES), ends]):
-        x = np.float32(x)
-        assert logarithm(x) == pytest.approx(np.log(float(x)), rel=3e-7, abs=0)
-    assert logarithm(np.float32(1)) == 0

@@ -18,11 +18,8 @@ from lnattn_book.studies.majority.encoder import (
     arm,
     sequences,
 )
-from lnattn_book.studies.majority.gradients import accuracy_of, loss_and_gradients
 from lnattn_book.studies.majority.long_runs import Experiment
 from lnattn_book.studies.majority.train import (
-    Adam,
-    Learner,
     MajorityPlan,
     attention_of,
     batches,
@@ -62,24 +59,6 @@ def test_loss_and_gradients_are_those_of_the_obvious_model(name, counts):
             torch.testing.assert_close(weights[key].grad, parameter.grad, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ARMS)
-def test_the_kernel_is_the_torch_version(name, counts):
-    """Loss, right answers and gradients of one batch, in float32; blocks that are not full."""
-    arrays = {key: value.float().numpy() for key, value in started(name).items()}
-    precise = {
-        key: torch.from_numpy(value).double().requires_grad_() for key, value in arrays.items()
-    }
-    expected, right = evaluate(precise, arm(name), counts)
-    expected.backward()
-    rows = counts.numpy().astype(np.uint8)
-    loss, gradients = loss_and_gradients(arrays, arm(name), rows)
-    assert loss == pytest.approx(expected.item(), rel=1e-6)
-    assert accuracy_of(arrays, arm(name), rows) == pytest.approx(right.item(), abs=1e-12)
-    assert gradients.keys() == precise.keys()
-    for key, value in precise.items():
-        np.testing.assert_allclose(gradients[key], value.grad, rtol=1e-4, atol=3e-6, err_msg=key)
-
-
 def by_torch(name: str, plan: MajorityPlan) -> tuple[list[float], dict]:
     """Losses and last parameters of a run by autograd, whose rate is written out here."""
     rows = plan.data(2).train
@@ -102,53 +81,17 @@ def by_torch(name: str, plan: MajorityPlan) -> tuple[list[float], dict]:
     return losses, parameters
 
 
-def by_hand(name: str, plan: MajorityPlan) -> tuple[list[float], dict]:
-    """The same of a `Learner`."""
-    rows = plan.data(2).train
-    learner = Learner(arm(name), plan, seed=2)
-    order = [batch for epoch in range(plan.epochs) for batch in batches(len(rows), 160, 2, epoch)]
-    losses = [
-        learner.step(rows[batch], plan.learning_rate * (1 - step / len(order)))
-        for step, batch in enumerate(order)
-    ]
-    return losses, learner.parameters
-
-
-def test_adam_is_torchs():
-    """Gradients of eight orders of magnitude, at a rate that changes with every step."""
-    rng = np.random.default_rng(0)
-    values = rng.normal(size=40).astype(np.float32)
-    expected = torch.from_numpy(values.copy())
-    optimiser = torch.optim.Adam([expected])
-    adam = Adam(values)
-    for step in range(60):
-        gradient = rng.normal(size=40) * 10.0 ** rng.integers(-9, 0, 40)
-        expected.grad = torch.from_numpy(gradient.astype(np.float32))
-        optimiser.param_groups[0]["lr"] = 0.01 / (1 + step)
-        optimiser.step()
-        adam.step(gradient.astype(np.float32), 0.01 / (1 + step))
-        np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ARMS)
-def test_fifty_steps_are_those_of_torch(name):
-    """By hand and by torch: equal to 1e-5; and `train` takes the same steps."""
+@pytest.mark.parametrize("name", ["layernorm", "learnt-normal", "random-normal"])
+def test_a_run_takes_the_steps_of_torch(name):
+    """`train`, at its first batch and at the end of its last epoch, of three batches."""
     plan = replace(PLAN, epochs=17, learning_rate=3e-3, evaluate_every=17)
-    ours, ended = by_hand(name, plan)
-    slow, expected = by_torch(name, plan)
-    assert len(ours) == 51
-    assert ours == pytest.approx(slow, rel=1e-5)
-    assert slow[-1] < 0.9 * slow[0]  # something was learnt, and the same
-    for key, value in expected.items():
-        np.testing.assert_allclose(ended[key], value.detach(), rtol=0, atol=2e-4, err_msg=key)
-    if arm(name).direction == "random":
-        assert torch.equal(ended[DIRECTION], plan.parameters(arm(name), seed=2)[DIRECTION])
+    losses, expected = by_torch(name, plan)
+    assert losses[-1] < 0.9 * losses[0]  # something was learnt
     trained = train(arm(name), plan, seed=2)
-    last = np.average(ours[-3:], weights=[160, 160, 160])
-    assert trained["loss"][0].tolist() == pytest.approx([ours[0], last], rel=1e-6)
+    assert trained["loss"][0].tolist() == pytest.approx([losses[0], np.mean(losses[-3:])], rel=1e-6)
     with torch.no_grad():
         end = attention_of(expected, arm(name))
-    np.testing.assert_allclose(trained["queries"][0], end.queries, rtol=0, atol=2e-4)
+    np.testing.assert_allclose(trained["queries"][0], end.queries, rtol=0, atol=1e-6)
 
 
 def test_the_rate_falls_with_every_step_to_zero():

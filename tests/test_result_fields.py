@@ -36,8 +36,6 @@ GIVEN = {
     "lnattn.rotary.weights",
     "lnattn.selectability.kernel",
     "lnattn_book.studies.majority.encoder",
-    "lnattn_book.studies.majority.gradients",
-    "lnattn_book.studies.majority.kernel",
     "lnattn_book.studies.majority.train",
     "lnattn_book.studies.costs.formulas",
     "lnattn_book.studies.costs.profiling",

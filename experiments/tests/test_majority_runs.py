@@ -50,11 +50,11 @@ def test_an_interrupted_job_goes_on_with_the_runs_that_are_missing(
 ):
     trained = []
 
-    def stops(arm, plan, seed):
+    def stops(arm, plan, seed, learner_of):
         if len(trained) == 1:
             raise KeyboardInterrupt
         trained.append(seed)
-        return train(arm, plan, seed)
+        return train(arm, plan, seed, learner_of)
 
     monkeypatch.setattr(runs, "train", stops)
     with pytest.raises(KeyboardInterrupt):

@@ -5,9 +5,9 @@ function of the sequence's counts n (Brody et al. 2023, §4.1)::
 
     o_c = Σ_k n_k e^{S_ck} v_k / Σ_k n_k e^{S_ck}.
 
-Scores S [class class] and values v [class d] belong to all sequences alike. `evaluate` says so in
-torch, and `gradients.loss_and_gradients` says the same by hand, for speed. Losses, gradients and
-trajectories of both are those of `model.MajorityTransformer`.
+Scores S [class class] and values v [class d] belong to all sequences alike. Losses, gradients and
+trajectories are those of `encoder.MajorityTransformer`. The long runs of `experiments/majority`
+take the same steps by a compiled kernel.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ from torch.nn import functional
 
 from lnattn.errors import ResultError, ShapeError
 from lnattn.inputs import real_number, whole_number
-from lnattn.products import one_thread_a_call
 from lnattn_book.studies.majority.encoder import DIRECTION, Variant, initial_parameters
-from lnattn_book.studies.majority.gradients import accuracy_of, loss_and_gradients
 from lnattn_book.studies.majority.task import UNIFORM, MajorityData, check_task, majority_data
 
 
@@ -165,59 +163,48 @@ def evaluate(
 class Learner:
     """A run's parameters, and Adam, which changes them by one batch after another.
 
-    parameters: as in `initial_parameters`; arrays: the same memory, for NumPy. Those that are
-    learnt are views of one vector, which Adam changes as a whole.
+    parameters: as in `initial_parameters`; those that are learnt ask for gradients.
     """
 
     def __init__(self, arm: Variant, plan: MajorityPlan, seed: int = 0) -> None:
         self.arm = arm
         self.parameters = plan.parameters(arm, seed)
         fixed = set() if arm.direction == "learnt" else {DIRECTION}
-        self._learnt = [name for name in self.parameters if name not in fixed]
-        tensors = [self.parameters[name] for name in self._learnt]
-        vector = torch.cat([tensor.flatten() for tensor in tensors])
-        parts = vector.split([tensor.numel() for tensor in tensors])
-        for name, part in zip(self._learnt, parts, strict=True):
-            self.parameters[name] = part.view_as(self.parameters[name])
-        self.arrays = {name: value.numpy() for name, value in self.parameters.items()}
-        self._adam = Adam(vector.numpy())
+        learnt = [value for name, value in self.parameters.items() if name not in fixed]
+        for value in learnt:
+            value.requires_grad_()
+        self._optimiser = torch.optim.Adam(learnt)
 
     def step(self, counts: UInt8[np.ndarray, "batch classes"], rate: float) -> float:
         """Take one step with this learning rate; the batch's mean loss before it, in nats."""
-        loss, gradients = loss_and_gradients(self.arrays, self.arm, counts)
-        parts = [gradients[name].ravel() for name in self._learnt]
-        self._adam.step(np.concatenate(parts), rate)
+        loss = self.loss(counts)
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate
+        self._optimiser.step()
         return loss
 
+    def loss(self, counts: UInt8[np.ndarray, "batch classes"]) -> float:
+        """The mean loss of a batch, in nats; its gradients become those of the parameters."""
+        self._optimiser.zero_grad()
+        loss, _ = evaluate(self.parameters, self.arm, torch.from_numpy(counts.astype(np.int64)))
+        loss.backward()
+        return loss.item()
 
-class Adam:
-    """Adam (Kingma and Ba 2015) as torch has it by default, without what torch takes to start.
-
-    values: what is learnt; each step changes it in place.
-    """
-
-    MEAN_KEPT = 0.9
-    SQUARE_KEPT = 0.999
-    EPSILON = 1e-8
-
-    def __init__(self, values: Float[np.ndarray, "size"]) -> None:
-        self.values = values
-        self._steps = 0
-        self._mean = np.zeros_like(values)
-        self._square = np.zeros_like(values)
-
-    def step(self, gradient: Float[np.ndarray, "size"], rate: float) -> None:
-        """Take one step with this learning rate."""
-        self._steps += 1
-        self._mean += (1 - self.MEAN_KEPT) * (gradient - self._mean)
-        self._square += (1 - self.SQUARE_KEPT) * (gradient * gradient - self._square)
-        mean = self._mean / (1 - self.MEAN_KEPT**self._steps)
-        square = self._square / (1 - self.SQUARE_KEPT**self._steps)
-        self.values -= rate * mean / (np.sqrt(square) + self.EPSILON)
+    def accuracy(self, counts: UInt8[np.ndarray, "batch classes"]) -> float:
+        """The share of right answers."""
+        with torch.no_grad():
+            right = evaluate(self.parameters, self.arm, torch.from_numpy(counts.astype(np.int64)))[
+                1
+            ]
+        return right.item()
 
 
-def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarray]:
+def train(
+    arm: Variant, plan: MajorityPlan, seed: int = 0, learner_of: type[Learner] = Learner
+) -> dict[str, np.ndarray]:
     """Train one run; the same arm, plan and seed give the same run.
+
+    learner_of: what takes the steps.
 
     Returns `epoch` [point]; `loss` (training, mean over the epoch before; at epoch 0 of the first
     batch), `accuracy` (share of test positions), `angle` (between query and the line through 1,
@@ -225,14 +212,18 @@ def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarr
     `keys` [1, class, d] at the end. Raises `ResultError` when the loss is no longer a number.
     """
     data = plan.data(seed)
-    learner = Learner(arm, plan, seed)
+    learner = learner_of(arm, plan, seed)
     points = []
 
+    def attention_at_present() -> Attention:
+        with torch.no_grad():
+            return attention_of(learner.parameters, arm)
+
     def measure(epoch: int, loss: float) -> None:
-        attention = attention_of(learner.parameters, arm)
+        attention = attention_at_present()
         spread = attention.scores.std(dim=-1, unbiased=False).mean().item()
         angle = angles_to_ones(attention.queries.numpy()).mean()
-        points.append((epoch, loss, accuracy_of(learner.arrays, arm, data.test), angle, spread))
+        points.append((epoch, loss, learner.accuracy(data.test), angle, spread))
 
     def one_epoch(epoch: int) -> float:
         """Mean loss of an epoch's batches, each of which changes the parameters."""
@@ -250,17 +241,15 @@ def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarr
             sizes.append(len(batch))
         return float(np.average(losses, weights=sizes))
 
-    # The arrays are tiny and the threads the kernel's; a loss that is no number is told of above.
-    with one_thread_a_call(), np.errstate(over="ignore", invalid="ignore"):
-        first = data.train[batches(len(data.train), plan.batch, seed, 0)[0]]
-        measure(0, loss_and_gradients(learner.arrays, arm, first)[0])
-        for epoch in range(plan.epochs):
-            loss = one_epoch(epoch)
-            if (epoch + 1) % plan.evaluate_every == 0 or epoch + 1 == plan.epochs:
-                measure(epoch + 1, loss)
+    first = data.train[batches(len(data.train), plan.batch, seed, 0)[0]]
+    measure(0, learner.loss(first))
+    for epoch in range(plan.epochs):
+        loss = one_epoch(epoch)
+        if (epoch + 1) % plan.evaluate_every == 0 or epoch + 1 == plan.epochs:
+            measure(epoch + 1, loss)
     columns = np.array(points).T
     curves = dict(zip(("loss", "accuracy", "angle", "spread"), columns[1:, None], strict=True))
-    end = attention_of(learner.parameters, arm)
+    end = attention_at_present()
     return {
         "epoch": columns[0].astype(np.int32),
         **curves,

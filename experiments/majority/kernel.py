@@ -16,17 +16,24 @@ is inlined, and so in a process that compiles it as in one that finds it on disk
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple, no_type_check
 
 import numpy as np
 from jaxtyping import Float, UInt8
 
 from lnattn.compiled import compiled, in_threads, thread_count
-from lnattn_book.studies.majority.exponential import exponential, logarithm
 
 #: Pairs in a block: few enough for a quarter of a second cache of 1 MiB, and for BLAS not to start
 #: threads of its own at the paper's sizes.
 BLOCK = 512
+_LN_2 = np.float32(math.log(2))
+_PER_LN_2 = np.float32(1 / math.log(2))
+_ONE = np.float32(1)
+#: The bits of √½, in float32.
+_BITS_OF_ROOT = np.float32(math.sqrt(0.5)).view(np.int32)
+#: The last term of the series of e^r, 1/8!.
+_LAST = np.float32(1 / math.factorial(8))
 
 
 class Weights(NamedTuple):
@@ -160,11 +167,11 @@ def _softmax(logits, label, times, sums):
     total = np.zeros_like(largest)
     for k in range(classes):
         for p in range(pairs):
-            logits[k, p] = exponential(logits[k, p] - largest[p])
+            logits[k, p] = _exponential(logits[k, p] - largest[p])
             total[p] += logits[k, p]
     loss = np.empty_like(largest)
     for p in range(pairs):
-        loss[p] = logarithm(total[p]) - score[p]
+        loss[p] = _logarithm(total[p]) - score[p]
     sums[0] += np.dot(times, loss)
     sums[1] += np.dot(times, right)
     sums[2] += times.sum()
@@ -206,3 +213,51 @@ def _backward(model, c, n, forward, gradients):
             d_Z[p] -= d_mixed[j, p] * x[j, p]
     d_mixed[d] = d_Z
     gradients.mixing[c] += np.dot(n, d_mixed.T)
+
+
+# e^x and ln x of single precision, written out so that loops around them take many at a time.
+
+
+@compiled(error_model="numpy")
+@no_type_check
+def _exponential(x):
+    """e^x of a float32 below 88, to a few units in its last digit; 10^−38 for all below −87."""
+    x = max(x, np.float32(-87))
+    k = np.floor(x * _PER_LN_2 + np.float32(0.5))
+    r = x - k * _LN_2
+    return _power_of_two(k) * (_ONE + r + _tail(r))
+
+
+@compiled(error_model="numpy")
+@no_type_check
+def _logarithm(x):
+    """ln x of a normal float32 above 0, to a few units in its last digit.
+
+    With x = 2^k m and m between √½ and √2: k ln 2 + 2 (t + t³/3 + t⁵/5 + …), t = (m − 1)/(m + 1).
+    """
+    bits = np.float32(x).view(np.int32)
+    k = (bits - _BITS_OF_ROOT) >> np.int32(23)
+    m = np.int32(bits - (k << np.int32(23))).view(np.float32)
+    t = (m - _ONE) / (m + _ONE)
+    series = np.float32(1 / 9)
+    for i in range(7, 1, -2):
+        series = np.float32(1 / i) + series * t * t
+    return np.float32(k) * _LN_2 + np.float32(2) * (t + series * t * t * t)
+
+
+@compiled(error_model="numpy")
+@no_type_check
+def _tail(r):
+    """e^r − 1 − r = r²/2! + … + r^8/8!, for small r."""
+    term = series = _LAST
+    for i in range(8, 2, -1):
+        term *= np.float32(i)
+        series = term + series * r
+    return series * r * r
+
+
+@compiled(error_model="numpy")
+@no_type_check
+def _power_of_two(k):
+    """2^k for a whole number k in float32, −126 … 127."""
+    return np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)

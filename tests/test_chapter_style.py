@@ -6,20 +6,41 @@ from pathlib import Path
 
 import chapter_style
 import pytest
+from jupytext.cli import jupytext
 from naming import naming
 
-CHAPTER = """# A title
+HEAD = """---
+jupytext:
+  text_representation:
+    extension: .md
+    format_name: myst
+    format_version: 0.13
+kernelspec:
+  display_name: Python 3
+  language: python
+  name: python3
+---
+
+# A title
 
 Prose with `code`,   two spaces and a fence:
 
 ```python
 x=1
 ```
-
+"""
+WRITTEN = (
+    HEAD
+    + """
 ```{code-cell} ipython3
 ---
 tags: [hide-input]
-mystnb: {figure: {caption: "a=1"}}
+mystnb:
+  figure:
+    name: fig-x
+    caption: |
+      One line: *a*
+      and {numref}`another` that's longer.
 ---
 import os
 y = {  'a':1 }
@@ -30,15 +51,58 @@ y = {  'a':1 }
 y
 ```
 """
+)
+STORED = (
+    HEAD.replace(
+        "jupytext:\n", f"jupytext:\n  notebook_metadata_filter: {chapter_style.FILTER}\n"
+    ).replace("Python 3\n", "Python 3 (ipykernel)\n")
+    + """
+```{code-cell} ipython3
+---
+mystnb:
+  figure:
+    caption: 'One line: *a* and {numref}`another` that''s longer.'
+    name: fig-x
+tags: [hide-input]
+---
+y = {"a": 1}
+```
+
+```{code-cell} ipython3
+:tags: [remove-cell]
+
+y
+```
+"""
+)
 
 
 def test_the_chapters_are_in_style() -> None:
     assert chapter_style.main([]) == 0
 
 
-def test_only_code_in_cells_is_changed(tmp_path: Path) -> None:
-    told = chapter_style.fixed(tmp_path / "x.md", CHAPTER)
-    assert told == CHAPTER.replace("import os\ny = {  'a':1 }", 'y = {"a": 1}')
+def test_prose_stays_and_the_rest_is_as_ruff_and_jupytext_write_it(tmp_path: Path) -> None:
+    assert chapter_style.fixed(tmp_path / "x.md", WRITTEN) == STORED
+    assert chapter_style.fixed(tmp_path / "x.md", STORED) == STORED
+
+
+@pytest.mark.parametrize("path", sorted(chapter_style.NOTEBOOKS.glob("*.md")), ids=lambda p: p.stem)
+def test_what_jupytext_reads_it_writes(path: Path, tmp_path: Path) -> None:
+    """By its own command line, through a notebook: as an editor opens and saves a chapter."""
+    notebook, again = tmp_path / "x.ipynb", tmp_path / "x.md"
+    jupytext(["--quiet", "--to", "ipynb", "--output", str(notebook), str(path)])
+    jupytext(["--quiet", "--to", "md:myst", "--output", str(again), str(notebook)])
+    assert again.read_text("utf-8") == path.read_text("utf-8")
+
+
+def test_another_form_is_told(tmp_path: Path) -> None:
+    chapter = tmp_path / "x.md"
+    chapter.write_text(STORED, encoding="utf-8")
+    assert chapter_style.complaints(chapter) == ""
+    chapter.write_text(STORED.replace("]\n\ny", "]\ny"), encoding="utf-8")
+    assert chapter_style.complaints(chapter) == (
+        "x.md is not as jupytext writes it: JupyterLab would change it\n"
+    )
 
 
 def test_a_fault_is_told(tmp_path: Path) -> None:

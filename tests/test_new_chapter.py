@@ -6,6 +6,7 @@ import importlib.util
 import shutil
 from pathlib import Path
 
+import chapter_style
 import jupytext
 import pytest
 import yaml
@@ -36,6 +37,7 @@ def test_a_new_chapter_is_four_places(clone):
         "tests/test_chapter_two_layers.py",
         "_toc.yml",
     ]
+    assert chapter_style.complaints(paths[0]) == "", "in style, and as jupytext writes it"
     after = yaml.safe_load((clone / "_toc.yml").read_text())
     chapters = after["parts"][0]["chapters"]
     assert chapters == [*before["parts"][0]["chapters"], {"file": "notebooks/two-layers"}]

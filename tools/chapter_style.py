@@ -1,29 +1,30 @@
-"""Style and formatting of the chapters' code: `tools/chapter_style.py [--fix] [CHAPTER …]`.
+"""Style and form of the chapters: `tools/chapter_style.py [--fix] [CHAPTER …]`.
 
 CHAPTER is a file, or a name as in the table of contents: `04-detokenization-heads`.
 
-The code cells of a chapter are handed to ruff as a notebook, so its rules for cells hold (a last
-line may be a bare expression). Only what stands in a cell is ever rewritten; prose, fences and the
-options of cells stay as they are.
+A chapter is stored as jupytext writes it, so that opening and saving it in JupyterLab changes
+nothing. The code of its cells is handed to ruff as a notebook, so its rules for cells hold (a last
+line may be a bare expression). `--fix` never touches prose; captions and the like become one line.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import jupytext
+import nbformat
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
-#: A cell: its fence, its options (`:tags: […]`, or YAML between dashes), then the code.
-CELL = re.compile(
-    r"(?P<head>^```\{code-cell\}[^\n]*\n(?:---\n.*?^---\n|(?::[\w-]+:[^\n]*\n)*))"
-    r"(?P<code>.*?)^```[ ]*$",
-    re.MULTILINE | re.DOTALL,
-)
+#: A chapter's head: no version of jupytext, which would change with the editor's.
+FILTER = "-jupytext.text_representation.jupytext_version"
+#: As JupyterLab writes it.
+KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
 def chapter_file(name: str) -> Path:
@@ -38,13 +39,24 @@ def chapter_file(name: str) -> Path:
 
 def cells_of(chapter: str) -> list[str]:
     """The code of all cells, without options, in order."""
-    return [cell["code"] for cell in CELL.finditer(chapter)]
+    return [cell.source for cell in _code(jupytext.reads(chapter, fmt="md:myst"))]
 
 
-def with_cells(chapter: str, cells: Sequence[str]) -> str:
-    """The chapter with other code in its cells."""
-    new = iter(cells)
-    return CELL.sub(lambda cell: f"{cell['head']}{next(new).rstrip()}\n```", chapter)
+def saved(notebook: Any) -> str:
+    """A notebook's text, written as JSON first, as an editor has it."""
+    as_json = nbformat.reads(nbformat.writes(notebook), as_version=4)
+    return str(jupytext.writes(as_json, fmt="md:myst"))
+
+
+def _code(notebook: Any) -> list[Any]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def _in_one_line(options: Any) -> Any:
+    """A cell's options, in which a text is one line: YAML quotes others with empty lines."""
+    if isinstance(options, dict):
+        return {name: _in_one_line(value) for name, value in options.items()}
+    return " ".join(options.split()) if isinstance(options, str) else options
 
 
 def as_notebook(cells: Sequence[str]) -> str:
@@ -81,14 +93,20 @@ def ruff(command: Sequence[str], chapter: Path, notebook: str) -> subprocess.Com
 
 
 def fixed(chapter: Path, text: str) -> str:
-    """The chapter with its cells as ruff mends and formats them."""
-    notebook = as_notebook(cells_of(text))
+    """The chapter with its cells as ruff mends and formats them, as jupytext writes it."""
+    notebook = jupytext.reads(text, fmt="md:myst")
+    code = as_notebook(cells_of(text))
     for command in (["check", "--fix-only", "--quiet"], ["format", "--quiet"]):
-        answer = ruff(command, chapter, notebook)
+        answer = ruff(command, chapter, code)
         if answer.returncode:
             raise SystemExit(f"{chapter.name}: ruff cannot read a cell: {answer.stderr}")
-        notebook = answer.stdout
-    return with_cells(text, ["".join(cell["source"]) for cell in json.loads(notebook)["cells"]])
+        code = answer.stdout
+    for cell, mended in zip(_code(notebook), json.loads(code)["cells"], strict=True):
+        cell.source = "".join(mended["source"])
+        cell.metadata = _in_one_line(cell.metadata)
+    notebook.metadata["jupytext"]["notebook_metadata_filter"] = FILTER
+    notebook.metadata["kernelspec"] = KERNEL
+    return saved(notebook)
 
 
 def complaints(chapter: Path) -> str:
@@ -97,7 +115,10 @@ def complaints(chapter: Path) -> str:
     notebook = as_notebook(cells_of(text))
     check = ruff(["check", "--quiet", "--output-format", "concise"], chapter, notebook)
     layout = ruff(["format", "--diff"], chapter, notebook)
-    return (check.stdout + check.stderr) + (layout.stdout if layout.returncode else "")
+    said = (check.stdout + check.stderr) + (layout.stdout if layout.returncode else "")
+    if saved(jupytext.reads(text, fmt="md:myst")) != text:
+        said += f"{chapter.name} is not as jupytext writes it: JupyterLab would change it\n"
+    return said
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

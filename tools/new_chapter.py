@@ -20,12 +20,13 @@ NEXT_PART = "  - caption: Try and check\n"
 NOTEBOOK = Template("""\
 ---
 jupytext:
+  notebook_metadata_filter: -jupytext.text_representation.jupytext_version
   text_representation:
     extension: .md
     format_name: myst
     format_version: 0.13
 kernelspec:
-  display_name: Python 3
+  display_name: Python 3 (ipykernel)
   language: python
   name: python3
 ---
@@ -43,14 +44,14 @@ Why a reader should care.
 
 ```{code-cell} ipython3
 :tags: [parameters]
+
 text = "The cat sat on the mat."
-MODEL = None                   # a name or a folder; None: the book's choice
+MODEL = None  # a name or a folder; None: the book's choice
 ```
 
 ```{code-cell} ipython3
----
-tags: [hide-input]
----
+:tags: [hide-input]
+
 import lnattn
 from lnattn_book import page
 from lnattn_book.chapters import $module as chapter
@@ -62,15 +63,13 @@ page.start(model)
 
 ```{code-cell} ipython3
 ---
-tags: [hide-input]
 mystnb:
   figure:
+    caption: What is drawn, of which model.
     name: fig-$name
-    caption: |
-      What is drawn, of which model.
   image:
-    alt: |
-      What one sees, for somebody who does not see it.
+    alt: What one sees, for somebody who does not see it.
+tags: [hide-input]
 ---
 norms = chapter.key_norms(model, text)
 chapter.draw(norms);
@@ -83,11 +82,6 @@ norms = chapter.key_norms(model, text)
 print(f"{len(norms)} heads")
 ```
 
-```{code-cell} ipython3
-:tags: [remove-cell]
-page.holds("one number a head", len(norms) == len(model.attention.W_Q))
-```
-
 ## What this does not show
 
 - *Anything yet.*
@@ -95,6 +89,12 @@ page.holds("one number a head", len(norms) == len(model.attention.W_Q))
 ## In short
 
 - *One finding.* In one sentence.
+
+```{code-cell} ipython3
+:tags: [hide-cell]
+
+page.table(chapter.checks(model, norms))
+```
 
 ## Exercises
 
@@ -116,6 +116,8 @@ MODULE = Template('''\
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Float
@@ -123,8 +125,9 @@ from matplotlib.figure import Figure
 
 from lnattn.selectability.first_layers import first_layer_keys
 from lnattn.weights import FirstLayer
-from lnattn_book.studies.samples import sentence_ids
+from lnattn_book.page import Check, says
 from lnattn_book.page.style import BLUE, SINGLE
+from lnattn_book.studies.samples import sentence_ids
 
 
 def key_norms(model: FirstLayer, text: str) -> Float[np.ndarray, "head"]:
@@ -139,6 +142,11 @@ def draw(norms: Float[np.ndarray, "head"]) -> Figure:
     ax.bar(range(len(norms)), norms, color=BLUE)
     ax.set(xlabel="head", ylabel="mean norm of a key", xticks=range(len(norms)))
     return figure
+
+
+def checks(model: FirstLayer, norms: Float[np.ndarray, "head"]) -> Iterator[Check]:
+    """What the page says of its numbers."""
+    yield says("one number a head", len(norms) == len(model.attention.W_Q), found=len(norms))
 ''')
 
 TEST = Template('''\

@@ -16,8 +16,8 @@ from sklearn.metrics import roc_auc_score
 from lnattn import FirstLayer, fold
 from lnattn.affinity.auroc import Neighbours, head_auroc
 from lnattn.affinity.topk import partners
-from lnattn.affinity.vectors import TokenVectors, mean_sigma, token_vectors
 from lnattn.attention.folding import FoldedAttention
+from lnattn.attention.vectors import TokenVectors, mean_sigma, token_vectors
 from lnattn.products import one_thread_a_call
 
 

@@ -18,9 +18,9 @@ from safetensors.torch import save_file
 
 from lnattn import fold_relative, load_first_layer
 from lnattn.affinity.auroc import Neighbours, head_auroc
+from lnattn.affinity.by_distance import vectors_at_distance
 from lnattn.affinity.scores import for_each_score_block
-from lnattn.affinity.vectors import TokenVectors
-from lnattn.rotary.affinity import vectors_at_distance
+from lnattn.attention.vectors import TokenVectors
 from lnattn.rotary.fold import FoldedRelative, mean_vectors
 from lnattn.rotary.weights import TokenEmbeddings
 

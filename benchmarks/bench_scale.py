@@ -27,7 +27,7 @@ from common import fitted_slope, process_peak_mib, random_first_layer
 
 from lnattn import fold, six_terms
 from lnattn.affinity.auroc import Neighbours, head_auroc
-from lnattn.affinity.vectors import TokenVectors, ranks, token_vectors
+from lnattn.attention.vectors import TokenVectors, ranks, token_vectors
 from lnattn.contribution.study import contributions
 from lnattn.selectability.decide import selectability
 from lnattn.text.counts import Counts

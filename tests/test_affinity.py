@@ -17,7 +17,8 @@ from lnattn import Embeddings, fold, plain
 from lnattn.affinity import scores as blocks
 from lnattn.affinity import topk
 from lnattn.affinity.topk import partners
-from lnattn.affinity.vectors import (
+from lnattn.attention.layernorm import sigma
+from lnattn.attention.vectors import (
     TokenVectors,
     cosine_vectors,
     diagonal_z,
@@ -27,7 +28,6 @@ from lnattn.affinity.vectors import (
     same_token_z,
     token_vectors,
 )
-from lnattn.attention.layernorm import sigma
 from lnattn.errors import TokenError
 
 
@@ -38,7 +38,7 @@ def vectors() -> TokenVectors:
 
 
 def test_mean_sigma_is_the_mean_over_positions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lnattn.affinity.vectors._BLOCK", 5 * 16)  # blocks of five tokens
+    monkeypatch.setattr("lnattn.attention.vectors._BLOCK", 5 * 16)  # blocks of five tokens
     model = random_gpt2(seed=3, d_model=24, heads=3, vocab=42, context=16)
     both = embeddings_of(model)
     expected = sigma(both.W_E[:, None] + both.W_P, 1e-5).mean(dim=1)
@@ -75,7 +75,7 @@ def test_partners_of_both_sides(vectors: TokenVectors) -> None:
 def test_ranks_count_strictly_better_keys(
     vectors: TokenVectors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lnattn.affinity.vectors._BLOCK", 2 * 3 * 40)  # two pairs a block
+    monkeypatch.setattr("lnattn.attention.vectors._BLOCK", 2 * 3 * 40)  # two pairs a block
     queries, keys = [1, 1, 5, 30, 0], [2, 9, 5, 0, 39]
     table = vectors.queries @ vectors.keys.mT
     found = ranks(vectors, queries, keys)
@@ -188,7 +188,7 @@ def test_a_same_token_head_stands_out() -> None:
 _MEMORY_OF_RANKS = """
 import threading, torch
 from pathlib import Path
-from lnattn.affinity.vectors import TokenVectors, ranks
+from lnattn.attention.vectors import TokenVectors, ranks
 def peak():
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) // 1024
 vectors = TokenVectors(torch.randn(12, 30522, 16), torch.randn(12, 30522, 16))

@@ -12,14 +12,14 @@ import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 
 from lnattn import FirstLayer, fold, load_first_layer, plain
-from lnattn.affinity import study as affinity_study
 from lnattn.affinity.auroc import Neighbours, head_auroc, wrong_queries
-from lnattn.affinity.study import HEAD_BASELINES, AffinityResult, detokenization
-from lnattn.affinity.vectors import TokenVectors, heat_map, ranks, token_vectors
+from lnattn.attention.vectors import TokenVectors, heat_map, ranks, token_vectors
 from lnattn.errors import ResultError
 from lnattn.stats import bootstrap_means
 from lnattn.storage import write_result
 from lnattn.text.counts import Counts
+from lnattn_book.studies import detokenization as affinity_study
+from lnattn_book.studies.detokenization import HEAD_BASELINES, AffinityResult, detokenization
 from lnattn_book.studies.table1 import (
     TABLE_1,
     distinct_pairs,

@@ -14,8 +14,9 @@ from random_relative import make as make_rotary
 from booksite import inputs, model
 from lnattn.errors import CheckpointError
 from lnattn.models import hub
-from lnattn.models.choice import ROTARY, Choice
+from lnattn.models.choice import Choice
 from lnattn.models.hub import PINNED
+from lnattn_book.page.names import ROTARY
 from lnattn_book.studies.twins import available_rotary_models
 
 

@@ -19,7 +19,7 @@ from lnattn.affinity.auroc import (
     head_auroc,
 )
 from lnattn.affinity.auroc_kernel import aurocs_of_rows
-from lnattn.affinity.vectors import TokenVectors
+from lnattn.attention.vectors import TokenVectors
 from lnattn.text.counts import Counts
 
 

@@ -72,7 +72,7 @@ def test_from_two_runs_to_the_pair_side_by_side(runs, data, tmp_path, capsys) ->
     )
     assert main(["models"]) == 0
     assert "book-llama" in (shown := capsys.readouterr().out)
-    assert "ships with the book (llama)" in shown
+    assert "ships with the package (llama)" in shown
 
     files = [str(tmp_path / f"skip-{n}.npz") for n in (1, 2, 3)]
     tokens = np.load(runs["llama"] / "checkpoint" / "train_tokens.npy")

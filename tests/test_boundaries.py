@@ -25,15 +25,15 @@ from test_distance import random_relative
 import lnattn
 from experiments.nobody_reads_one import frequencies
 from lnattn import errors, stats
-from lnattn.affinity import auroc, study, subwords, topk, vectors
+from lnattn.affinity import auroc, subwords, topk
+from lnattn.affinity import by_distance as rotary_affinity
 from lnattn.affinity.auroc import Neighbours
-from lnattn.attention import circuits, factored, forward, head_scores, layernorm, nulls
+from lnattn.attention import circuits, factored, forward, head_scores, layernorm, nulls, vectors
 from lnattn.composition import study_composition
 from lnattn.contribution.additive import additive_kl
 from lnattn.contribution.kl import SixTermKL
 from lnattn.contribution.study import Convention, kl_of_removal
 from lnattn.position import bias, curves, measured, sigma, without_tokens
-from lnattn.rotary import affinity as rotary_affinity
 from lnattn.rotary import fold as rotary_fold
 from lnattn.rotary import position as rotary_position
 from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings, apply_rotary
@@ -41,6 +41,7 @@ from lnattn.selectability.decide import selectability
 from lnattn.text.counts import Boundary, Counts
 from lnattn.transformer import Block, FeedForward
 from lnattn.weights import AttentionLayer, Embeddings, FirstLayer, LayerNorm
+from lnattn_book.studies import detokenization as study
 from lnattn_book.studies import distance_terms as rotary_study
 from lnattn_book.studies import first_token, identities, table1, variance
 from lnattn_book.studies import head_paths as paths

@@ -11,14 +11,14 @@ from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from lnattn.affinity.auroc import Neighbours
-from lnattn.affinity.study import AffinityResult
 from lnattn.affinity.subwords import Pieces, Subwords
-from lnattn.affinity.vectors import TokenVectors
+from lnattn.attention.vectors import TokenVectors
 from lnattn.errors import ShapeError
 from lnattn.text.counts import Counts
 from lnattn_book.chapters import detokenization as chapter
 from lnattn_book.chapters.detokenization import Heads
 from lnattn_book.studies import small_models
+from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.query_classes import CLASSES, MEASURES, ClassAuroc
 
 

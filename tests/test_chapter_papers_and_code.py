@@ -16,15 +16,15 @@ from test_chapter_majority import BOTH, FAST, SLOW, curves
 
 from lnattn import FirstLayer, fold
 from lnattn.affinity.auroc import Neighbours
-from lnattn.affinity.study import AffinityResult
-from lnattn.affinity.vectors import token_vectors
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import TERMS
+from lnattn.attention.vectors import token_vectors
 from lnattn.contribution.study import Contributions
 from lnattn.selectability.decide import selectability
 from lnattn.text.counts import Counts
 from lnattn_book.chapters import papers_and_code as chapter
 from lnattn_book.studies import samples
+from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.language_models import FrozenArm
 from lnattn_book.studies.majority.long_runs import Experiment
 

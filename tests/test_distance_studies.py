@@ -13,17 +13,17 @@ from test_distance import VOCAB, random_relative
 
 from lnattn import distance_terms, fold_relative, plain
 from lnattn.affinity.auroc import Neighbours, head_auroc
-from lnattn.affinity.topk import partners, strongest_pairs
-from lnattn.affinity.vectors import TokenVectors, heat_map, ranks, same_token_z
-from lnattn.contribution.study import kl_of_removal
-from lnattn.errors import ShapeError, TokenError
-from lnattn.rotary import position
-from lnattn.rotary.affinity import (
+from lnattn.affinity.by_distance import (
     curve_over_distance,
     distance_grid,
     sample_queries,
     vectors_at_distance,
 )
+from lnattn.affinity.topk import partners, strongest_pairs
+from lnattn.attention.vectors import TokenVectors, heat_map, ranks, same_token_z
+from lnattn.contribution.study import kl_of_removal
+from lnattn.errors import ShapeError, TokenError
+from lnattn.rotary import position
 from lnattn.rotary.fold import mean_vectors
 from lnattn.rotary.position import (
     ByDistance,

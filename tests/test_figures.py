@@ -14,8 +14,8 @@ import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgba
 from test_chapter_majority import BOTH
 
-from lnattn.affinity.study import AffinityResult
 from lnattn_book.figures import ablation, affinity, layernorm, majority, rotary, variance
+from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.distance_terms import RotaryStudy
 from lnattn_book.studies.variance import FrequencyStudy
 

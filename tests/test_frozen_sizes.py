@@ -6,11 +6,11 @@ import inspect
 
 import numpy as np
 
-from lnattn.affinity.study import SKILL_QUERIES, AffinityResult, detokenization
 from lnattn.affinity.subwords import subword_ranks
 from lnattn.paths import data_folder
 from lnattn.position.without_tokens import ASSUMED, PositionOnly
 from lnattn.rotary import position
+from lnattn_book.studies.detokenization import SKILL_QUERIES, AffinityResult, detokenization
 from lnattn_book.studies.distance_terms import FAR, QUERIES, RotaryStudy, rotary_study
 from lnattn_book.studies.query_classes import class_auroc
 

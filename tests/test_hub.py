@@ -21,10 +21,10 @@ from random_families import VOCAB, make, save, save_tokenizer
 from lnattn import default_model, load_attention_layers, load_first_layer, verify
 from lnattn.errors import CheckpointError, HubError
 from lnattn.models import checkpoints, hub, packages
-from lnattn.models.choice import rotary_models
 from lnattn.models.hub import PINNED, pin_of
 from lnattn.models.reference import load_reference_model
 from lnattn.models.whole_gpt2 import load_transformer
+from lnattn_book.page.names import rotary_models
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NAME = f"someone/tiny@{COMMIT}"

@@ -13,11 +13,11 @@ from naming import naming
 
 import lnattn
 from experiments.layers_above.lone_tokens import vectors_of_layers
+from lnattn.affinity.by_distance import vectors_at_distance
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import ResultError
 from lnattn.models.modules import family_of_module
 from lnattn.models.whole_gpt2 import assemble
-from lnattn.rotary.affinity import vectors_at_distance
 from lnattn.rotary.fold import fold_relative
 from lnattn.storage import write_result
 from lnattn_book.claims.s13 import made_up

@@ -7,7 +7,7 @@ from narrow_gpt2 import narrow_gpt2
 from planted_pairs import JOINS, SAME, plant
 
 import lnattn
-from lnattn.affinity.vectors import same_token_z, token_vectors
+from lnattn.attention.vectors import same_token_z, token_vectors
 from lnattn_book.studies.table1 import pair_heads, table1_ranks
 
 

@@ -16,8 +16,9 @@ from booksite.editions import Edition, assemble
 from booksite.inputs import PUBLISHED
 from booksite.settings import BUILD, Folders
 from lnattn.errors import ResultError
-from lnattn.models.choice import ROTARY, Choice
+from lnattn.models.choice import Choice
 from lnattn.storage import write_json
+from lnattn_book.page.names import ROTARY
 
 PAGE = """<html><body><div class="article-header-buttons"></div>
 <article class="bd-article"><section id="{name}"><h1>{name} on {model}</h1></section></article>

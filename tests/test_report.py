@@ -32,9 +32,9 @@ import lnattn
 from lnattn import plain as by_plain
 from lnattn.affinity.auroc import Neighbours
 from lnattn.affinity.subwords import PIECE_RULES, continuation_pieces, token_classes
-from lnattn.affinity.vectors import TokenVectors, token_vectors
 from lnattn.attention.folding import fold
 from lnattn.attention.nulls import permuted_weights
+from lnattn.attention.vectors import TokenVectors, token_vectors
 from lnattn.cli.main import main
 from lnattn.errors import CorpusError, LnattnError, ResultError
 from lnattn.reporting import drawing, fold_error, keys, pieces, positions, sigma

@@ -31,7 +31,7 @@ ROOMS = (
 )
 #: Modules of those rooms whose classes are what a study is given, or how it is computed.
 GIVEN = {
-    "lnattn.affinity.vectors",
+    "lnattn.attention.vectors",
     "lnattn.rotary.fold",
     "lnattn.rotary.weights",
     "lnattn.selectability.kernel",

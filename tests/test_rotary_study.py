@@ -13,11 +13,11 @@ from scipy.stats import spearmanr
 from test_distance import random_relative
 
 from lnattn import distance_terms, fold_relative, freezing, plain
-from lnattn.affinity.vectors import TokenVectors
+from lnattn.affinity.by_distance import sample_queries
+from lnattn.attention.vectors import TokenVectors
 from lnattn.cli.main import main
 from lnattn.errors import CorpusError, ResultError
 from lnattn.rotary import position
-from lnattn.rotary.affinity import sample_queries
 from lnattn.rotary.fold import mean_vectors
 from lnattn.rotary.position import distance_variance, self_assertion
 from lnattn.rotary.terms import DistanceTerms

@@ -42,7 +42,7 @@ WANTED = {
 }
 #: Names as Python spells them, and where they stand: the first that is found.
 NAMED = {
-    "token_vectors": "book/api/affinity#lnattn.affinity.vectors.token_vectors",
+    "token_vectors": "book/api/affinity#lnattn.attention.vectors.token_vectors",
     "load_first_layer": "book/api/models#lnattn.models.checkpoints.load_first_layer",
     "HeadAuroc": "book/api/affinity#lnattn.affinity.auroc.HeadAuroc",
     "lnattn.affinity.auroc": "book/api/affinity#module-lnattn.affinity.auroc",

@@ -81,7 +81,7 @@ PRONOUNS = {"found", "one", "own", "some", "kept"}
 #: or frozen results and pages call a field so.
 MEANT = {
     "lnattn/affinity/auroc_kernel.py": {"one"},
-    "lnattn/rotary/affinity.py": {"own"},
+    "lnattn/affinity/by_distance.py": {"own"},
     "lnattn_book/studies/distance_terms.py": {"own"},
     "lnattn_book/studies/by_place.py": {"own"},
     "lnattn_book/chapters/detokenization.py": {"found"},

@@ -27,7 +27,7 @@ from lnattn.affinity.subwords import (
     subword_ranks,
     token_classes,
 )
-from lnattn.affinity.vectors import TokenVectors
+from lnattn.attention.vectors import TokenVectors
 from lnattn.errors import CorpusError, TokenError
 from lnattn.text.counts import Counts
 from lnattn_book.claims import ours

@@ -17,8 +17,8 @@ from transformers import PreTrainedTokenizerFast
 
 from lnattn.cli.main import main
 from lnattn.errors import CorpusError
+from lnattn.models.tokenizer_files import PROBES, disagreement, load_tokenizer, tokenizer_errors
 from lnattn.text.counts import Counts
-from lnattn.text.tokenizer_files import PROBES, disagreement, load_tokenizer, tokenizer_errors
 from lnattn.text.tokenizers import plain_tokenizer
 
 TEXTS = [*PROBES, "new york and New  York", "in 20231 there were cats", "café CAFÉ cafe\u0301"] * 4

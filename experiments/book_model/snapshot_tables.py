@@ -18,20 +18,20 @@ from torch import Tensor
 
 from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.snapshots import Snapshot
+from lnattn.affinity.by_distance import vectors_at_distance
 from lnattn.affinity.subwords import (
     PieceRule,
     continuation_pieces,
     subword_ranks,
     token_classes,
 )
-from lnattn.affinity.vectors import TokenVectors, token_vectors
 from lnattn.attention.folding import FoldedAttention, fold, softmax_over_keys
 from lnattn.attention.terms import PairTerms, six_terms
+from lnattn.attention.vectors import TokenVectors, token_vectors
 from lnattn.errors import CorpusError, ShapeError
 from lnattn.position.bias import position_bias
 from lnattn.position.curves import NEAR
 from lnattn.position.sigma import InverseSigma, inverse_sigma_bands
-from lnattn.rotary.affinity import vectors_at_distance
 from lnattn.rotary.fold import fold_relative, mean_vectors
 from lnattn.rotary.terms import distance_terms
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lnattn.affinity.vectors import TokenVectors
+from lnattn.attention.vectors import TokenVectors
 from lnattn.models.alone import WholeModel, whole_model
 from lnattn.models.attending import patched
 from lnattn.models.verification import evaluating

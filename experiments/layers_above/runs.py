@@ -15,7 +15,7 @@ from experiments.book_model.forward import ATTENTION, rotary_tables
 from experiments.book_model.snapshots import Snapshot, snapshot_after
 from experiments.layers_above.lone_tokens import LayerVectors, vectors_of_layers
 from experiments.layers_above.measure import ask, joined, shuffled, some_pieces
-from lnattn.affinity.vectors import TokenVectors
+from lnattn.attention.vectors import TokenVectors
 from lnattn.rotary.weights import AnyFirstLayer, apply_rotary
 from lnattn.storage import provenance
 from lnattn_book.claims import by_seed

@@ -13,10 +13,10 @@ from torch import Tensor
 import lnattn
 from experiments.nobody_reads_one.frequencies import spectrum
 from lnattn.affinity.auroc import Neighbours, head_auroc
-from lnattn.affinity.vectors import mean_sigma
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import input_rows
+from lnattn.attention.vectors import mean_sigma
 from lnattn.errors import CorpusError
 from lnattn.rotary.fold import mean_vectors
 from lnattn.weights import Embeddings

@@ -15,10 +15,10 @@ from experiments.book_model.snapshots import Snapshot, snapshots
 from experiments.command import frozen, main, new_parser
 from experiments.twins.compare import PARTS, by_place, by_position_alone, skill
 from lnattn.affinity.auroc import Neighbours
+from lnattn.affinity.by_distance import sample_queries
 from lnattn.attention.nulls import permuted_weights
 from lnattn.errors import CheckpointError
 from lnattn.position.curves import NEAR
-from lnattn.rotary.affinity import sample_queries
 from lnattn.rotary.position import NULLS
 from lnattn.storage import provenance, read_json, write_result
 from lnattn.text.counts import Counts

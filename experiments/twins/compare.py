@@ -14,10 +14,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lnattn.affinity.auroc import Neighbours
-from lnattn.affinity.vectors import TokenVectors
+from lnattn.affinity.by_distance import DistanceGrid, distance_grid
 from lnattn.attention.folding import fold
 from lnattn.attention.layernorm import sigma
-from lnattn.rotary.affinity import DistanceGrid, distance_grid
+from lnattn.attention.vectors import TokenVectors
 from lnattn.rotary.fold import fold_relative
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
 

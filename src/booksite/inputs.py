@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from lnattn.models import hub
-from lnattn.models.choice import rotary_models
 from lnattn.storage import package_versions, sha256_of_file
+from lnattn_book.page.names import rotary_models
 from lnattn_book.page.places import ATTESTATIONS, FROZEN_CLAIMS
 
 #: What published sites hold, see `booksite.extent`: no input either.

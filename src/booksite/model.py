@@ -10,7 +10,8 @@ from huggingface_hub import constants
 from booksite.terminal import say
 from lnattn.errors import CheckpointError
 from lnattn.models import hub
-from lnattn.models.choice import FALLBACK, Choice, default_model, rotary_models
+from lnattn.models.choice import FALLBACK, Choice, default_model
+from lnattn_book.page.names import rotary_models
 
 #: Numbers in the table of embeddings up to which two chapters' memory is no matter (GPT-2: 39e6).
 SMALL = 12_000_000

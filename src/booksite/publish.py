@@ -24,8 +24,9 @@ from booksite.settings import BUILD, Folders
 from booksite.terminal import say
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models import hub
-from lnattn.models.choice import FALLBACK, PREFERRED, ROTARY, Choice, default_model
+from lnattn.models.choice import FALLBACK, PREFERRED, Choice, default_model
 from lnattn.storage import sha256_of_file
+from lnattn_book.page.names import ROTARY
 from lnattn_book.page.places import repository
 
 #: SHA-256 of model.safetensors of GPT-2 small at the pinned commit. Not fetched when this was

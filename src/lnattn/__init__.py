@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lnattn import plain as plain
-    from lnattn.affinity import token_vectors as token_vectors
     from lnattn.attention.folding import FoldedAttention as FoldedAttention
     from lnattn.attention.folding import fold as fold
     from lnattn.attention.residual import decompose as decompose
     from lnattn.attention.terms import SixTerms as SixTerms
     from lnattn.attention.terms import sigma_of_pairs as sigma_of_pairs
     from lnattn.attention.terms import six_terms as six_terms
+    from lnattn.attention.vectors import token_vectors as token_vectors
     from lnattn.contribution.study import contributions as contributions
     from lnattn.errors import LnattnError as LnattnError
     from lnattn.guarantees import guarantee as guarantee
@@ -42,13 +42,13 @@ _HOMES = {
     "lnattn.attention.folding": ("FoldedAttention", "fold"),
     "lnattn.attention.residual": ("decompose",),
     "lnattn.attention.terms": ("SixTerms", "sigma_of_pairs", "six_terms"),
+    "lnattn.attention.vectors": ("token_vectors",),
     "lnattn.models.alone": ("context_free",),
     "lnattn.models.checkpoints": ("load_attention_layers", "load_first_layer"),
     "lnattn.models.choice": ("Choice", "default_model"),
     "lnattn.models.modules": ("first_layer",),
     "lnattn.models.verification": ("verify",),
     "lnattn.models.whole_gpt2": ("load_transformer",),
-    "lnattn.affinity": ("token_vectors",),
     "lnattn.contribution.study": ("contributions",),
     "lnattn.errors": ("LnattnError",),
     "lnattn.guarantees": ("guarantee",),

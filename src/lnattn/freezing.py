@@ -92,7 +92,7 @@ def _selectable_positions(model: str, folder: Path) -> Path:
 STUDIES = {
     study.name: study
     for study in (
-        Study("position", _position),  # position-only terms of the first layer (K6–K8, K13, K14)
+        Study("position", _position),  # position-only terms of the first layer
         Study("composition", _composition),  # of all layers, raw and folded
         Study("selectability-positions", _selectable_positions),
     )

@@ -1,7 +1,7 @@
-"""Progress of long jobs: on the terminal, and never in a page of the book.
+"""Progress of long jobs: on the terminal, and never in what a program prints.
 
-The book's build names a file in LNATTN_PROGRESS and shows on its own terminal what any process
-appends there; what a chapter writes itself becomes part of its page.
+Where LNATTN_PROGRESS names a file, it is appended there: whoever started this process may show it
+on a terminal of his own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The weights that the formulas need, as frozen dataclasses checked when they are made.
 
-Row vectors throughout: a linear map is `x @ W`, x in R^{1×d}. Axis names are those of the book:
+Row vectors throughout: a linear map is `x @ W`, x in R^{1×d}. Axis names:
 `head`, `d_model`, `d_head`, `vocab`, `position`.
 """
 

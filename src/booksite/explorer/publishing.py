@@ -20,16 +20,9 @@ from sphinx.util import logging
 
 from booksite.explorer.texts import script
 from lnattn.errors import LnattnError
-from lnattn.models.choice import (
-    BOOK_LLAMA,
-    FALLBACK,
-    MINILM,
-    Choice,
-    default_model,
-    rotary_models,
-)
+from lnattn.models.choice import BOOK_LLAMA, FALLBACK, MINILM, Choice, default_model
 from lnattn.reporting.words import DISTANCE_COLOURS, DISTANCE_NAMES, TERM_COLOURS, TERM_NAMES
-from lnattn_book.page.names import model_name
+from lnattn_book.page.names import model_name, rotary_models
 
 ASSETS = Path(__file__).parent / "assets"
 STYLE = "explorer.css"

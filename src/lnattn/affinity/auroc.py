@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 
 from lnattn.affinity.auroc_kernel import aurocs_of_rows
 from lnattn.affinity.scores import for_each_score_block
-from lnattn.affinity.vectors import TokenVectors
+from lnattn.attention.vectors import TokenVectors
 from lnattn.errors import CorpusError, ResultError, TokenError
 from lnattn.ids import whole_ids
 from lnattn.inputs import checked_bigrams, require, whole_number

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import binomtest
 
 from lnattn.affinity.scores import for_each_score_block
-from lnattn.affinity.vectors import TokenVectors
+from lnattn.attention.vectors import TokenVectors
 from lnattn.errors import CorpusError, ShapeError, TokenError
 from lnattn.ids import whole_ids
 from lnattn.inputs import one_of, real_number, require, whole_number

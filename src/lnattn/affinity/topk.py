@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lnattn.affinity.scores import for_each_score_block
-from lnattn.affinity.vectors import Side, TokenVectors
+from lnattn.attention.vectors import Side, TokenVectors
 from lnattn.compiled import compiled
 from lnattn.errors import TokenError
 from lnattn.ids import whole_ids

@@ -28,7 +28,7 @@ class FoldedAttention(Heads):
 
     W_Q, W_K, W_V: [head d_model d_head], C diag(γ) W; W_O: [head d_head d_model], unchanged;
     b_Q: [head d_head], β W_Q + b_Q; b_VO: [d_model], Σ_h (β W_V + b_V) W_O + b_O. There is no
-    b_K: it adds the same number to every score of a query, which the softmax ignores (K2).
+    b_K: it adds the same number to every score of a query, which the softmax ignores.
     eps, scale, causal, window, index: of the block that was folded.
 
     Its methods raise `ShapeError` for inputs x of another width or dtype than the weights.

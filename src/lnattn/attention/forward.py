@@ -1,8 +1,7 @@
 """A transformer layer, one function per equation, its axes named in the signatures.
 
-The notation of the book's page on the layer: N tokens (`query`, `key`), D features (`d_model`),
-H heads (`head`) of `d_head` features each, an FFN of `d_mlp` features. Written to be
-read and to be measured.
+N tokens (`query`, `key`), D features (`d_model`), H heads (`head`) of `d_head` features each, an
+FFN of `d_mlp` features. Written to be read and to be measured.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class SixTerms(PairTerms):
 
     @cached_property
     def key_parts(self) -> dict[str, Tensor]:
-        """k_j = e_j W_K/σ_j + p_j W_K/σ_j; b_K has no effect (K2)."""
+        """k_j = e_j W_K/σ_j + p_j W_K/σ_j; b_K has no effect."""
         return self._projected(self.folded.W_K)
 
     @property

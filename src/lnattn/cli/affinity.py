@@ -66,10 +66,10 @@ def run(args: argparse.Namespace) -> None:
 
 def _vectors(model: Any, distance: int | None, query_ids: list[int] | None) -> Any:
     """The vectors of all tokens in each head; where positions are rotary, at a distance."""
-    from lnattn.affinity.vectors import token_vectors
+    from lnattn.affinity.by_distance import vectors_at_distance
     from lnattn.attention.folding import fold
+    from lnattn.attention.vectors import token_vectors
     from lnattn.errors import TokenError
-    from lnattn.rotary.affinity import vectors_at_distance
     from lnattn.rotary.fold import fold_relative
     from lnattn.rotary.weights import RelativeFirstLayer
 

@@ -99,8 +99,8 @@ def _find_tokenizer(name: str) -> Any:
     """The tokenizer of a file, a folder or a model; a line says where its class disagrees."""
     from lnattn.models.checkpoints import open_checkpoint
     from lnattn.models.files import read_tokenizer
+    from lnattn.models.tokenizer_files import disagreement, load_tokenizer
     from lnattn.progress import say
-    from lnattn.text.tokenizer_files import disagreement, load_tokenizer
 
     path = Path(name)
     if path.is_file():

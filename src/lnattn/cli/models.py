@@ -57,5 +57,5 @@ def run(args: argparse.Namespace) -> None:
 def _source(folder: Path) -> str:
     """What is said of an embedded model, by its folder."""
     if not folder.is_dir():
-        return "not in this edition; `python -m experiments.book_model` makes it"
-    return f"ships with the book ({read_json(folder / 'config.json').get('model_type')})"
+        return "not in this edition; its repository has it"
+    return f"ships with the package ({read_json(folder / 'config.json').get('model_type')})"

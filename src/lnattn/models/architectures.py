@@ -36,7 +36,7 @@ class GPT2(Family):
 
     def check_variant(self) -> None:
         if self.config.get("positions") == "rotary":
-            self.refuse("its positions are rotary, as in an experiment of this book alone.")
+            self.refuse("its positions are rotary, as no released model of this family has them.")
         if self.flag("add_cross_attention", False):
             self.refuse(
                 "its blocks also attend to an encoder, which the folding of one attention block "

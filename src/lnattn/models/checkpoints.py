@@ -1,6 +1,6 @@
 """Finding a checkpoint and reading from it only what the analysis of its attention needs.
 
-A name is a local folder, `"book-gpt2"` or `"book-llama"` (the models that ship with the book),
+A name is a local folder, `"book-gpt2"` or `"book-llama"` (the models that ship with the package),
 `"minilm"` and `"whisper-tiny.en"` (those of the optional extras minilm and whisper), or a model on
 the Hugging Face hub.
 Weights are read from safetensors files only, one tensor at a time; nothing in a checkpoint is ever
@@ -231,9 +231,8 @@ def _open_book_model(name: str) -> Checkpoint:
     folder = data_folder() / name
     if not folder.is_dir():
         raise CheckpointError(
-            f"the book's model {name} is not at {folder}; install the package anew, set "
-            "LNATTN_DATA to the data folder of its repository, or make it with "
-            "`python -m experiments.book_model`."
+            f"the embedded model {name} is not at {folder}; install the package anew, or set "
+            "LNATTN_DATA to the data folder of its repository."
         )
     record = folder / "training.json"
     path = folder / "model.safetensors"

@@ -1,4 +1,4 @@
-"""Which model a chapter runs on, and why; which rotary models chapter 12 reads beside it."""
+"""Which model to take where none is named, and why."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ FALLBACK = "book-gpt2"
 BOOK_LLAMA = "book-llama"
 #: all-MiniLM-L6-v2, from a Python package.
 MINILM = "minilm"
-#: Rotary models of the hub, read where they are at hand.
-ROTARY = ("smollm2-135m", "pythia-160m")
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,8 @@ class Choice:
 def default_model(*, patience: float = 3.0) -> Choice:
     """The model that LNATTN_MODEL names; else GPT-2 if it can be had; else the embedded one.
 
-    GPT-2 is taken where everything that the book reads of it is cached, or fetched where the hub
-    answers within `patience` seconds. The reason is meant to be shown. Whatever stands between this
+    GPT-2 is taken where everything that is read of it is cached, or fetched where the hub answers
+    within `patience` seconds. The reason is meant to be shown. Whatever stands between this
     machine and the hub ends in the embedded model, never in an error; so does a folder `gpt2` with
     a config.json, which would be opened in place of the hub's. A name in LNATTN_MODEL is not looked
     at here: what is wrong with it `load_first_layer` says.
@@ -52,7 +50,7 @@ def default_model(*, patience: float = 3.0) -> Choice:
     distilgpt2 (chosen by LNATTN_MODEL)
     """
     if name := os.environ.get("LNATTN_MODEL", "").strip():
-        # The book's build asks once for all chapters, and passes on the reason it was given.
+        # A program that asked once for all its processes passes on the reason it was given.
         return Choice(name, os.environ.get("LNATTN_MODEL_WHY") or "chosen by LNATTN_MODEL")
     try:
         return Choice(PREFERRED, _had(hub.PINNED[PREFERRED], patience))
@@ -90,15 +88,3 @@ def _is_hidden_by_a_folder() -> bool:
         return Path(PREFERRED, "config.json").is_file()
     except OSError:  # it may not be looked into, and is not opened either
         return False
-
-
-def rotary_models() -> list[str]:
-    """Names of rotary models that chapter 12 reads: those in LNATTN_ROTARY, or else `ROTARY`.
-
-    Spaces stand between names; a folder alone may have some in its own.
-    """
-    named = os.environ.get("LNATTN_ROTARY")
-    if named is None:
-        return list(ROTARY)
-    is_folder = bool(named.strip()) and Path(named).is_dir()
-    return [named] if is_folder else named.split()

@@ -160,11 +160,11 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
 def read_tokenizer(folder: Path, rows: int | None) -> Any:
     """The folder's tokenizer for a model of `rows` embeddings; None where there is no file of one.
 
-    As `lnattn.text.tokenizer_files.load_tokenizer`, but what is wrong is a `CheckpointError`.
+    As `lnattn.models.tokenizer_files.load_tokenizer`, but what is wrong is a `CheckpointError`.
     """
     if not any((folder / name).exists() for name in _TOKENIZER_FILES):
         return None
-    from lnattn.text.tokenizer_files import load_tokenizer  # imports transformers, which is slow
+    from lnattn.models.tokenizer_files import load_tokenizer  # imports transformers, which is slow
 
     try:
         return load_tokenizer(folder, rows)

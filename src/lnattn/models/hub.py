@@ -149,7 +149,7 @@ def _has_tokenizer(files: Collection[str]) -> bool:
 
 def _shards(pin: Pin, folder: Path, whole: bool) -> list[str]:
     """The shards that are read of a model whose configuration and index are in a folder."""
-    # Here and not above: who only asks where a model is, as a build of the book, needs no PyTorch.
+    # Here and not above: who only asks where a model is needs no PyTorch.
     from lnattn.models.architectures import family_of
     from lnattn.models.files import read_config, read_index
     from lnattn.models.sources import Named

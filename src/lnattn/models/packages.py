@@ -62,7 +62,7 @@ def _check_files(folder: Path, model: PackagedModel) -> None:
         path = folder / name
         if not path.is_file() or sha256_of_file(path) != sha256:
             raise CheckpointError(
-                f"{path} is not the file of {model.title} that this book was made with (another "
+                f"{path} is not the file of {model.title} that lnattn was tested with (another "
                 f"SHA-256); install {model.package}=={model.version} anew."
             )
 

@@ -253,7 +253,7 @@ class LastRows:
 def last_rows(
     folded: FoldedAttention, W_P: Float[Tensor, "position d_model"], count: int = 5
 ) -> LastRows:
-    """The comparison curves of the last `count` positions: an untrained last row is flat (K14).
+    """The comparison curves of the last `count` positions: an untrained last row is flat.
 
     Raises `ShapeError` for fewer than two rows, with nothing to compare, or more than there are.
     """

@@ -1,4 +1,4 @@
-"""Attention of the first layer on real text, averaged at fixed query positions (K9).
+"""Attention of the first layer on real text, averaged at fixed query positions.
 
 Kamoda et al. 2025, §5.4. The first layer reads embeddings only, so its attention on a text follows
 from the folded weights; only the rows of the asked queries are computed. Position 0 may be an

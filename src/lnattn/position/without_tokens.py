@@ -1,4 +1,4 @@
-"""What a checkpoint without token embeddings still tells about position (K6, K7, K13, K14).
+"""What a checkpoint without token embeddings still tells about position.
 
 Position embeddings, first LayerNorm and attention weights fix b_QK p_jᵀ, p_i W_QK p_jᵀ and Var(p_j)
 exactly; σ(e_v + p_j) needs the tokens. It is left out, and conclusions are repeated for assumed

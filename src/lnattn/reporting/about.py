@@ -112,7 +112,7 @@ def _tokenizers_differ(whole: object) -> str | None:
 
     from lnattn.models.checkpoints import open_checkpoint
     from lnattn.models.choice import Choice
-    from lnattn.text.tokenizer_files import disagreement
+    from lnattn.models.tokenizer_files import disagreement
 
     if not isinstance(whole, str | Path | Choice):
         return None

@@ -9,14 +9,14 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from lnattn.affinity.auroc import Neighbours, frequency_vectors, head_auroc, wrong_queries
+from lnattn.affinity.by_distance import sample_queries, vectors_at_distance
 from lnattn.affinity.topk import partners
-from lnattn.affinity.vectors import TokenVectors, token_vectors
+from lnattn.attention.vectors import TokenVectors, token_vectors
 from lnattn.errors import CorpusError
 from lnattn.reporting.drawing import intervals, joined
 from lnattn.reporting.evidence import Evidence
 from lnattn.reporting.heads import listed
 from lnattn.reporting.part import Figure, Part, Table
-from lnattn.rotary.affinity import sample_queries, vectors_at_distance
 from lnattn.rotary.weights import RelativeFirstLayer
 from lnattn.stats import bootstrap_means
 

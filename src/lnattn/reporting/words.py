@@ -1,4 +1,4 @@
-"""What reports, chapters and figures call the terms of a score, and the colour of each."""
+"""What reports and figures call the terms of a score, and the colour of each."""
 
 from __future__ import annotations
 

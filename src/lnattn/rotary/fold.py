@@ -2,7 +2,7 @@
 
 LayerNorm folds as in `lnattn.attention.folding`. RMSNorm folds with C = I and
 ρ(x) = √(mean(x²) + ε) in place of σ: γ goes into the weights, and there is no β. The bias of the
-keys stays: with rotated queries it adds another number to the score of every key (K2 needs R = I).
+keys stays: with rotated queries it adds another number to the score of every key.
 """
 
 from __future__ import annotations

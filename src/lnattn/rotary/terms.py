@@ -7,7 +7,7 @@ R_Δ that rotates a query against a key at distance Δ = i − j::
 
 named as the six terms are: `ee`, `ed`, `e`, and `d`, distance alone, which takes the bias of ALiBi
 or T5. Learned positions are the case R = I with e + p in place of the token: with q₀ = b_Q and
-k₀ = b_K, `ed` and `d` are the same for all keys of a query, so that the softmax ignores them (K2).
+k₀ = b_K, `ed` and `d` are the same for all keys of a query, so that the softmax ignores them.
 Stated before the division by the scale, and before a soft cap.
 """
 

@@ -1,4 +1,4 @@
-"""Unselectable keys: which keys can no query give the highest attention score? (B3, B7–B11)
+"""Unselectable keys: which keys can no query give the highest attention score?
 
 For a query, the score of key h_j is v·h_j. Some v makes h_i the only key with the highest score if
 and only if h_i is a corner of the convex hull of all keys (Brody et al. 2023, Theorem 1).

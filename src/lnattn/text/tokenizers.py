@@ -11,9 +11,9 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from lnattn.errors import CorpusError
+from lnattn.models.tokenizer_files import load_tokenizer as load_tokenizer
+from lnattn.models.tokenizer_files import tokenizer_errors
 from lnattn.progress import say
-from lnattn.text.tokenizer_files import load_tokenizer as load_tokenizer
-from lnattn.text.tokenizer_files import tokenizer_errors
 
 _BATCH = 1000
 #: Characters of a document that is warned of: a tokenizer holds some 130 bytes for each.

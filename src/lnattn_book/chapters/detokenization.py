@@ -17,15 +17,15 @@ from jaxtyping import Float, Real
 from sklearn.metrics import roc_auc_score
 
 from lnattn.affinity.auroc import Neighbours
-from lnattn.affinity.study import AffinityResult
 from lnattn.affinity.subwords import Subwords, continuation_pieces, subword_ranks, token_classes
-from lnattn.affinity.vectors import TokenVectors, token_vectors
 from lnattn.attention.folding import fold
+from lnattn.attention.vectors import TokenVectors, token_vectors
 from lnattn.errors import ShapeError
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 from lnattn_book.claims.pieces import piece_rule
 from lnattn_book.studies.affinity_study import affinity_study, counts_and_source
+from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.query_classes import CLASSES, ClassAuroc
 from lnattn_book.studies.samples import token_names
 

@@ -12,11 +12,10 @@ import torch
 from jaxtyping import Float, Int
 
 from lnattn.affinity.auroc import Neighbours, head_auroc
-from lnattn.affinity.study import AffinityResult
-from lnattn.affinity.vectors import mean_sigma, token_vectors
 from lnattn.attention.folding import fold
 from lnattn.attention.layernorm import standardise
 from lnattn.attention.terms import TERMS
+from lnattn.attention.vectors import mean_sigma, token_vectors
 from lnattn.contribution.study import Contributions
 from lnattn.position.measured import measured_attention, windows
 from lnattn.weights import FirstLayer
@@ -24,6 +23,7 @@ from lnattn_book.chapters.unselectable import shares_by_layer, short_runs
 from lnattn_book.page.style import TERM_NAMES
 from lnattn_book.studies import samples
 from lnattn_book.studies.affinity_study import affinity_study, counts_and_source
+from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.language_models import KEYS, FrozenArm
 from lnattn_book.studies.majority.long_runs import Experiment, slowdown
 from lnattn_book.studies.majority.train import MajorityPlan

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from lnattn.affinity.auroc import Neighbours, head_auroc, wrong_queries
-from lnattn.affinity.study import AffinityResult
-from lnattn.affinity.vectors import TokenVectors, ranks, same_token_z, token_vectors
 from lnattn.attention.folding import fold
 from lnattn.attention.nulls import permuted_weights
+from lnattn.attention.vectors import TokenVectors, ranks, same_token_z, token_vectors
 from lnattn.contribution.study import contributions
 from lnattn.errors import ResultError
 from lnattn.position import curves
@@ -38,6 +37,7 @@ from lnattn_book.claims.ledger import as_record
 from lnattn_book.claims.rules import RULES, not_computable
 from lnattn_book.claims.verdicts import UNDECIDED, VERDICTS, Record
 from lnattn_book.studies import table1, variance
+from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.first_token import FirstTokenSwitch, first_token_switch
 
 #: The claims that are asked.

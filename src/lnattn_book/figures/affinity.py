@@ -10,7 +10,6 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from lnattn.affinity.study import COMMON_BASELINES, HEAD_BASELINES, AffinityResult
 from lnattn_book.page.style import (
     BLACK,
     DIVERGING,
@@ -23,6 +22,7 @@ from lnattn_book.page.style import (
     ring,
     words_at,
 )
+from lnattn_book.studies.detokenization import COMMON_BASELINES, HEAD_BASELINES, AffinityResult
 
 #: A tint of T^ee's colour, on which black can be read.
 _PALE = "#a9cfe4"

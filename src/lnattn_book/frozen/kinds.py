@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lnattn.affinity.study import AffinityResult
 from lnattn.composition import CompositionStudy
 from lnattn.contribution.study import Contributions
 from lnattn.errors import LnattnError, ResultError
@@ -22,6 +21,7 @@ from lnattn_book.studies import benchmark_report, language_models
 from lnattn_book.studies import unselectable_words as words
 from lnattn_book.studies.ablation.losses import Ablations
 from lnattn_book.studies.by_place import ByPlace
+from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.distance_terms import RotaryStudy
 from lnattn_book.studies.joining_runs import Joining
 from lnattn_book.studies.keys_by_layer import LayerVerdicts

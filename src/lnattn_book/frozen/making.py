@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from lnattn.affinity.study import detokenization
-from lnattn.affinity.vectors import token_vectors
 from lnattn.attention.folding import fold
+from lnattn.attention.vectors import token_vectors
 from lnattn.contribution.study import contributions
 from lnattn.errors import ResultError
 from lnattn.freezing import Comparison, Study, register_studies
@@ -33,6 +32,7 @@ from lnattn_book.frozen.printed import differences_from_printed
 from lnattn_book.studies import samples
 from lnattn_book.studies.ablation.losses import Ablations
 from lnattn_book.studies.affinity_study import affinity_computed, affinity_study, counts_and_source
+from lnattn_book.studies.detokenization import detokenization
 from lnattn_book.studies.distance_terms import RotaryStudy, rotary_study
 from lnattn_book.studies.keys_by_layer import LayerVerdicts
 from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy, constants_study, switch_study

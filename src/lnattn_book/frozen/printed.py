@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from lnattn.affinity.vectors import token_vectors
 from lnattn.attention.folding import fold
+from lnattn.attention.vectors import token_vectors
 from lnattn.errors import TokenError
 from lnattn.rotary.weights import AnyFirstLayer
 from lnattn.weights import require_absolute

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 #: Where a displayed figure carries its drawings and numbers (`drawings`): in the metadata of its
 #: picture, under this key.
 PNG, KEY = "image/png", "lnattn"
@@ -23,3 +26,19 @@ def model_name(name: str) -> str:
     """
     first = name.partition(" ")[0].rstrip(",")
     return MODEL_NAMES.get(first, first) + name[len(first) :]
+
+
+#: Rotary models of the hub, read where they are at hand.
+ROTARY = ("smollm2-135m", "pythia-160m")
+
+
+def rotary_models() -> list[str]:
+    """Names of the rotary models that chapter 12 reads: those in LNATTN_ROTARY, or else `ROTARY`.
+
+    Spaces stand between names; a folder alone may have some in its own.
+    """
+    named = os.environ.get("LNATTN_ROTARY")
+    if named is None:
+        return list(ROTARY)
+    is_folder = bool(named.strip()) and Path(named).is_dir()
+    return [named] if is_folder else named.split()

@@ -6,14 +6,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from lnattn.affinity.study import AffinityResult, detokenization
-from lnattn.affinity.vectors import TokenVectors
+from lnattn.attention.vectors import TokenVectors
 from lnattn.errors import ResultError
 from lnattn.freezing import results_folder
 from lnattn.rotary.weights import AnyFirstLayer
 from lnattn.text.counts import Counts
 from lnattn.weights import Embeddings
 from lnattn_book.studies.cache import cached_study
+from lnattn_book.studies.detokenization import AffinityResult, detokenization
 from lnattn_book.studies.samples import token_counts
 
 

@@ -12,16 +12,16 @@ import torch
 from jaxtyping import Float, Int
 
 from lnattn.affinity.auroc import Neighbours
-from lnattn.affinity.vectors import TokenVectors, ranks
-from lnattn.errors import CorpusError, ResultError
-from lnattn.inputs import require
-from lnattn.rotary.affinity import (
+from lnattn.affinity.by_distance import (
     DistanceGrid,
     curve_over_distance,
     distance_grid,
     sample_queries,
     vectors_at_distance,
 )
+from lnattn.attention.vectors import TokenVectors, ranks
+from lnattn.errors import CorpusError, ResultError
+from lnattn.inputs import require
 from lnattn.rotary.fold import fold_relative, mean_vectors
 from lnattn.rotary.position import CONTEXT, ByDistance, by_distance, permuted_heads, self_assertion
 from lnattn.rotary.terms import DISTANCE_TERMS, distance_divergences

@@ -21,7 +21,7 @@ from jaxtyping import Float, Int
 
 from lnattn.affinity.auroc import HeadAuroc, Neighbours, frequency_vectors, head_auroc
 from lnattn.affinity.subwords import TokenClasses, check_vocabularies, cycle
-from lnattn.affinity.vectors import TokenVectors
+from lnattn.attention.vectors import TokenVectors
 from lnattn.errors import CorpusError
 from lnattn.inputs import one_of, require, whole_number
 from lnattn.text.counts import Counts

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import torch
 
-from lnattn.affinity.vectors import TokenVectors, ranks
+from lnattn.attention.vectors import TokenVectors, ranks
 from lnattn.inputs import require, whole_number
 
 

@@ -13,9 +13,9 @@ from jaxtyping import Float
 
 from lnattn.errors import CheckpointError
 from lnattn.models.checkpoints import load_first_layer
-from lnattn.models.choice import rotary_models
 from lnattn.rotary.weights import RelativeFirstLayer
 from lnattn.storage import read_result
+from lnattn_book.page.names import rotary_models
 
 
 def available_rotary_models() -> list[RelativeFirstLayer]:

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import torch
 
-from lnattn.affinity.study import AffinityResult
 from lnattn.affinity.subwords import TokenClasses, token_classes
 from lnattn.attention.folding import fold
 from lnattn.attention.terms import PairTerms, six_terms
@@ -23,6 +22,7 @@ from lnattn.rotary.terms import distance_terms
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
 from lnattn.storage import sha256_of_file
 from lnattn_book.studies.ablation.losses import Ablations, ablations
+from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.distance_terms import RotaryStudy
 from lnattn_book.studies.keys_by_layer import LayerVerdicts, decide_layers
 from lnattn_book.studies.samples import (

@@ -31,7 +31,7 @@ from lnattn.affinity.auroc import (
     wrong_queries,
 )
 from lnattn.affinity.topk import strongest_pairs
-from lnattn.affinity.vectors import (
+from lnattn.attention.vectors import (
     TokenVectors,
     cosine_vectors,
     diagonal_z,

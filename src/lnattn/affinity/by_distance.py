@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lnattn.affinity.auroc import Neighbours, head_aurocs
-from lnattn.affinity.vectors import TokenVectors
+from lnattn.attention.vectors import TokenVectors
 from lnattn.errors import CorpusError, ShapeError, TokenError
 from lnattn.inputs import require, whole_number
 from lnattn.rotary.fold import FoldedRelative, MeanVectors, mean_vectors

@@ -40,6 +40,19 @@ GIVEN = {
     "lnattn_book.studies.costs.formulas",
     "lnattn_book.studies.costs.profiling",
 }
+#: Modules that read what experiments froze: chapters show of it what they need.
+READERS = {
+    f"lnattn_book.studies.{name}"
+    for name in (
+        "benchmark_report",
+        "exposure",
+        "joining_runs",
+        "language_models",
+        "layers_above",
+        "switch",
+        "unselectable_words",
+    )
+}
 #: What a result is stored by, which writing and reading it tests; and what the model was.
 STORED = {"arrays", "restored", "causal"}
 TESTS = Path(__file__).parent
@@ -50,7 +63,7 @@ def modules(room: str) -> Iterator[str]:
     package = importlib.import_module(room)
     yield package.__name__
     for found in pkgutil.walk_packages(getattr(package, "__path__", ()), f"{package.__name__}."):
-        if found.name not in GIVEN:
+        if found.name not in GIVEN | READERS:
             yield found.name
 
 

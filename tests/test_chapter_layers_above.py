@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_up import layers_that_find
 from scipy.stats import binomtest
 
 from lnattn_book.chapters import layers_above as chapter
-from lnattn_book.claims.s13 import made_up
 from lnattn_book.figures import layers as figures
 from lnattn_book.studies.layers_above import LayersAbove
 
@@ -17,8 +17,8 @@ from lnattn_book.studies.layers_above import LayersAbove
 @pytest.fixture
 def tables() -> dict[str, LayersAbove]:
     """Two models: of two layers, and of three; each with sums and heads of its own."""
-    two = made_up(0.5, 0.1)
-    three = made_up(0.2, 0.05, 0.3)
+    two = layers_that_find(0.5, 0.1)
+    three = layers_that_find(0.2, 0.05, 0.3)
     heads = np.array([[[1, 2, 5], [3, 0, 1], [0, 4, 4]]] * 2)
     far = np.array([[0.0, 4.0, 12.0], [0.0, 2.0, 8.0]])
     spread = np.array([[5.0, 6.0, 4.0], [7.0, 6.0, 4.0]])

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from made_up import constants
 from scipy.stats import t as student
 
 import lnattn
 from lnattn.paths import data_folder
 from lnattn_book.chapters import rotary as chapter
-from lnattn_book.claims.trials import constants
 from lnattn_book.studies.distance_terms import RotaryStudy
 from lnattn_book.studies.twins import Twins
 

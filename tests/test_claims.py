@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
 import json
 import pkgutil
 import re
@@ -14,22 +12,13 @@ import numpy as np
 import pytest
 import yaml
 from naming import naming
+from trials import RULES, TRIALS
 
 from booksite.executed import registered
 from lnattn.errors import ResultError
 from lnattn.storage import write_json
 from lnattn_book.claims import __main__ as command
-from lnattn_book.claims import (
-    brody,
-    frozen,
-    kamoda,
-    ledger,
-    mathematics,
-    ours,
-    residual,
-    rules,
-    unselectable,
-)
+from lnattn_book.claims import frozen, kamoda, ledger, rules
 from lnattn_book.claims.conditions import (
     Truths,
     above,
@@ -42,9 +31,10 @@ from lnattn_book.claims.conditions import (
     every,
     most,
 )
+from lnattn_book.claims.found import how_many, in_words
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import KINDS, SOURCES, Claim, claim, claims
-from lnattn_book.claims.rules import RULES, Effect, Rule
+from lnattn_book.claims.rules import At, Effect, Rule
 from lnattn_book.claims.tally import fragile, sentence, tally
 from lnattn_book.claims.verdicts import (
     ABSENT,
@@ -60,8 +50,6 @@ from lnattn_book.page import places
 
 ROOT = places.repository()
 HOLDS, HOLDS_IN_PART, FAILS, NOT_SEEN, UNDECIDED, NOT_COMPUTABLE = VERDICTS
-#: Importing them enters the rules.
-LISTS = (kamoda, brody, mathematics, ours, residual, unselectable)
 
 
 def with_parts(monkeypatch, claim_id: str, **parts) -> None:
@@ -89,25 +77,23 @@ def test_what_a_claim_names_exists_and_its_numbers_are_stated(one: Claim):
     assert one.kind in KINDS
     assert len(one.line.split()) <= 12
     assert set(re.findall(r"{(\w+)", one.words)) <= set(one.rule)
-    assert thresholds_of(RULES[one.id]) <= set(one.rule)
-    assert set(one.rule) <= thresholds_of(RULES[one.id]) | set(re.findall(r"{(\w+)", one.words))
+    assert set(one.rule) <= thresholds_of(one.id) | set(re.findall(r"{(\w+)", one.words))
     for name, values in one.grid.items():
         assert one.rule[name] in values
         assert min(values) < max(values)
-    assert "{" not in RULES[one.id].in_words().replace("{QK}", "")
+    assert "{" not in in_words(one).replace("{QK}", "")
 
 
-def thresholds_of(rule: rules.Rule) -> set[str]:
-    """The names that a rule's functions look up in their context."""
-    sources = inspect.getsource(rule.measure), inspect.getsource(rule.decide)
-    return {
-        node.slice.value
-        for source in sources
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Subscript)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "context"
-    }
+def thresholds_of(claim_id: str) -> set[str]:
+    """The names of the thresholds that a rule asks for in its trials."""
+    asked = set()
+    for trial in TRIALS[claim_id]:
+        place = At(claim(claim_id).rule, trial.own)
+        rule = RULES[claim_id]
+        measures = trial.measures or rule.measure(place, *trial.results, **trial.named)
+        rule.judge(measures, place)
+        asked |= set(place.asked)
+    return asked
 
 
 def test_the_list_is_as_its_schema_says():
@@ -148,11 +134,11 @@ def test_what_is_measured_with_another_threshold_is_measured_anew(monkeypatch):
     """`near` bounds what is counted, `least` what the count must reach: 3 × 2 combinations."""
     near_one: list[float] = []
 
-    def measure(context, values):
-        near_one.append(context["near"])
-        return {"found": int((abs(values - 1) < context["near"]).sum())}
+    def measure(at, values):
+        near_one.append(at.near)
+        return {"found": int((abs(values - 1) < at.near).sum())}
 
-    rule = Rule("K6", measure, lambda m, context: at_least(m["found"], context["least"]))
+    rule = Rule("K6", lambda m, at: at_least(m.found, at.least), measure)
     grid = {"near": [0.1, 0.3, 0.5], "least": [1, 3]}
     parts = {"grid": grid, "words": "-", "texts": {"found": "{found}"}}
     with_parts(monkeypatch, "K6", rule={"near": 0.3, "least": 2}, **parts)
@@ -236,7 +222,7 @@ def test_a_measure_has_its_ends_where_it_has_any():
     ],
 )
 def test_few_heads_are_named(truths, words):
-    assert rules._count(every(Truths(np.array(truths))), "heads") == words
+    assert how_many(every(Truths(np.array(truths))), "heads") == words
 
 
 def test_absence_is_evidence_on_the_claims_own_model_only():

@@ -9,9 +9,9 @@ import pytest
 from test_majority_statistics import curves_with
 
 from lnattn.stats import Correlation
-from lnattn_book.claims import arms, seeds
-from lnattn_book.claims.correlations import absolute_correlations
+from lnattn_book.claims import arms, ours
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.kamoda import absolute_correlations
 from lnattn_book.claims.nulls import NullModel, around
 from lnattn_book.claims.rules import OfNull
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN
@@ -42,7 +42,7 @@ def test_means_over_seeds():
     rng = np.random.default_rng(0)
     means = [values[rng.integers(5, size=5)].mean() for _ in range(10_000)]
     wanted = (23, *np.quantile(means, [0.025, 0.975]))
-    assert tuple(seeds.bootstrapped(values)) == pytest.approx(wanted)
+    assert tuple(ours.n11.measures(values)["step"]) == pytest.approx(wanted)
 
 
 def test_the_median_of_things_that_are_drawn_anew():

@@ -9,6 +9,7 @@ import pytest
 import random_families
 import random_relative
 import torch
+from made_up import layers_that_find
 from naming import naming
 
 import lnattn
@@ -20,7 +21,6 @@ from lnattn.models.modules import family_of_module
 from lnattn.models.whole_gpt2 import assemble
 from lnattn.rotary.fold import fold_relative
 from lnattn.storage import write_result
-from lnattn_book.claims.s13 import made_up
 from lnattn_book.studies.layers_above import LayersAbove
 
 
@@ -57,7 +57,7 @@ def test_a_rotary_key_stands_just_before_its_query(monkeypatch):
 
 
 def test_tables_are_read_as_they_were_frozen(tmp_path):
-    tables = made_up(0.1, 0.4)
+    tables = layers_that_find(0.1, 0.4)
     tables.write(tmp_path, "tiny")
     again = LayersAbove.read(tmp_path, "tiny")
     assert again.table().equals(tables.table())
@@ -68,7 +68,7 @@ def test_tables_are_read_as_they_were_frozen(tmp_path):
 def test_distances_of_all_windows_are_summed_before_they_are_divided():
     """1 − (1 + 3)/(2 + 4), not the mean of 1 − 1/2 and 1 − 3/4."""
     two_windows = replace(
-        made_up(0.1),
+        layers_that_find(0.1),
         far=np.array([[1.0], [3.0]]),
         far_other=np.array([[2.0], [7.0]]),
         spread=np.array([[2.0], [4.0]]),

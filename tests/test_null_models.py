@@ -6,78 +6,55 @@ frozen; what they get is pinned here, so that a claim which noise meets cannot b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
+from made_up import array
 from scipy.stats import spearmanr
+from trials import RULES, TRIALS, Trial
 
 from lnattn import fold, load_first_layer
 from lnattn.attention.nulls import permuted_weights
-from lnattn_book.claims import brody, kamoda, mathematics, ours, residual, unselectable
 from lnattn_book.claims.frozen import frozen_records
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import claim
 from lnattn_book.claims.nulls import LEVEL, NullModel, frozen_nulls, read_nulls, write_nulls
-from lnattn_book.claims.rules import NULL_NOT_ASKED, RULES, Detail, Rule, RuleContext
-from lnattn_book.claims.trials import array, near
+from lnattn_book.claims.rules import NULL_NOT_ASKED, At, Rule
 from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, UNDECIDED
 from lnattn_book.frozen import null_draws as null_models
 from lnattn_book.page.places import FROZEN_CLAIMS, repository
 
-#: Importing them enters the rules.
-LISTS = (kamoda, brody, mathematics, ours, residual, unselectable)
 #: What only a mistake can break has no null model.
 FALSIFIABLE = {name: rule for name, rule in RULES.items() if claim(name).kind != "derivation"}
-MADE = [name for name, rule in FALSIFIABLE.items() if rule.null_model and rule.null_model.draw]
+MADE = [name for name, rule in FALSIFIABLE.items() if rule.null and rule.null.draw]
 FROZEN = [name for name in FALSIFIABLE if name not in MADE]
 
-_LEAD = {"lead": near(2, 2), "seeds": 10, "of": "one less the other"}
-_USE = {name: Interval(0.05, 0.03, 0.07) for name in ("whole", "alone", "pairs")}
-_USE |= {"tokens": 500, "head": "1"}
-#: Measures of an effect that was put in, of rules whose trials stand with their studies.
-PLANTED: Mapping[str, Mapping[str, Any]] = {
-    "B4": {"ratio": near(3, 3), "seeds": 10, "levels": 2},
-    "B5": {"with": Interval(40, 35, 45), "without": Interval(1, -3, 5), "runs": 10},
-    "B6": {"with": Interval(13, 10, 16), "without": Interval(60, 55, 65), "runs": 5},
-    "B13": {"lead": near(0, 0), "other": Interval(0, -0.1, 0.1), "arms": "two", "seeds": 5},
-    "N1": _LEAD, "S7": _USE,
-    "S1": {
-        "share": Interval(0.3, 0.28, 0.32), "found": 0.3, "chance": 0.04, "band": 0.05,
-        "times": Interval(7.5, 7, 8), "pieces": 500, "head": "4",
-    },
-    "S11": {
-        "whole": Interval(0.08, 0.04, 0.12), "alone": array(0.08, 0.09),
-        "alone_low": Detail(array(0.05, 0.06)), "seeds": 2,
-    },
-    "U4": {"ratio": near(1, 1, 1, 1), "furthest": 1.0},
-}  # fmt: skip
+
+def holding(rule: Rule) -> tuple[Trial, At]:
+    """A trial in which a claim holds, if there is one of a model that it is not about."""
+    trials = [trial for trial in TRIALS[rule.claim] if trial.verdict == HOLDS]
+    trial = min(trials, key=lambda one: one.own)
+    return trial, At(claim(rule.claim).rule, trial.own)
 
 
-def planted(rule: Rule) -> tuple[Mapping[str, Any], RuleContext]:
-    """Measures by which a claim holds, and what its rule is given beside them."""
-    if rule.trials is None:
-        return PLANTED[rule.claim], RuleContext(claim(rule.claim).rule, own=False)
-    holding = [one for one in rule.trials() if one.verdict == HOLDS]
-    trial = min(holding, key=lambda one: one.own)
-    context = RuleContext(claim(rule.claim).rule, own=trial.own)
-    return rule.measure(context, *trial.results, **trial.named), context
+def measures_of(rule: Rule, trial: Trial, place: At):
+    """What is measured of a trial."""
+    return trial.measures or rule.measure(place, *trial.results, **trial.named)
 
 
 def test_a_claim_has_a_null_model_unless_only_a_mistake_can_break_it():
-    without = {name for name, rule in RULES.items() if rule.null_model is None}
+    without = {name for name, rule in RULES.items() if rule.null is None}
     assert without == set(RULES) - set(FALSIFIABLE)
 
 
 @pytest.mark.parametrize("claim_id", MADE)
 def test_a_planted_effect_holds_and_its_null_model_does_not(claim_id: str):
     rule = RULES[claim_id]
-    measures, context = planted(rule)
+    trial, place = holding(rule)
+    measures = measures_of(rule, trial, place)
     nulls = rule.null_measures(measures, "a model")
-    assert rule.judge(measures, context, nulls).verdict == HOLDS
-    verdicts = rule._of_null(nulls, context).verdicts
+    assert rule.judge(measures, place, nulls).verdict == HOLDS
+    verdicts = rule.of_null(nulls, place).verdicts
     assert verdicts.count(HOLDS) <= LEVEL * len(verdicts)
 
 
@@ -85,12 +62,13 @@ def test_a_planted_effect_holds_and_its_null_model_does_not(claim_id: str):
 def test_a_planted_effect_is_set_beside_what_shuffled_or_untrained_weights_get(claim_id: str):
     """What those meet as well is undecided, however large the effect."""
     rule = RULES[claim_id]
-    measures, context = planted(rule)
+    trial, place = holding(rule)
+    measures = measures_of(rule, trial, place)
     by_model = frozen_nulls(claim_id)
     assert by_model, f"{claim_id} names a null model, and none is frozen for it"
     for model, nulls in by_model.items():
-        record = rule.judge(measures, context, nulls)
-        met = rule._of_null(nulls, context)
+        record = rule.judge(measures, place, nulls)
+        met = rule.of_null(nulls, place)
         parts = [leaf.name for leaf in record.leaves] or [""]
         names = {part: part.replace("some head", "the heads named") for part in parts}
         if all(met.meets(part) or met.meets(name) for part, name in names.items()):
@@ -102,10 +80,10 @@ def test_a_planted_effect_is_set_beside_what_shuffled_or_untrained_weights_get(c
 
 def test_a_part_that_two_of_twenty_draws_meet_is_met_and_one_is_not():
     rule = RULES["K14"]
-    context = RuleContext(claim("K14").rule, own=False)
+    place = At(claim("K14").rule)
     flat, usual = {"ratio": array(0.01, 0.01)}, {"ratio": array(1.0, 1.0)}
-    assert rule.judge(flat, context, [flat] * 2 + [usual] * 18).verdict == UNDECIDED
-    assert rule.judge(flat, context, [flat] + [usual] * 19).verdict == HOLDS
+    assert rule.judge(flat, place, [flat] * 2 + [usual] * 18).verdict == UNDECIDED
+    assert rule.judge(flat, place, [flat] + [usual] * 19).verdict == HOLDS
 
 
 def test_null_measures_are_kept_as_numbers_with_what_was_not_asked(tmp_path):
@@ -123,17 +101,17 @@ def test_null_measures_are_kept_as_numbers_with_what_was_not_asked(tmp_path):
 def test_a_null_model_that_was_not_computed_says_so():
     rule = RULES["K14"]
     assert NullModel("words").measures("K14", "a model that nobody asked", {}) == []
-    record = rule(array(0.01, 0.02), model="a model that nobody asked")
+    record = rule(ratio=array(0.01, 0.02), model="a model that nobody asked")
     assert record.null_verdict == "not asked of this model"
     assert record.note.endswith(NULL_NOT_ASKED)
-    nothing_held = rule(array(1.0, 2.0), model="a model that nobody asked")
+    nothing_held = rule(ratio=array(1.0, 2.0), model="a model that nobody asked")
     assert NULL_NOT_ASKED not in nothing_held.note
 
 
 def test_the_null_of_weights_alone_is_also_that_of_the_whole_model():
     """K14 holds in GPT-2's own edition, too, where its name has no ' (frozen)'."""
     whole, weights = (
-        RULES["K14"](array(*[0.01] * 12), model=name) for name in ("gpt2", "gpt2 (frozen)")
+        RULES["K14"](ratio=array(*[0.01] * 12), model=name) for name in ("gpt2", "gpt2 (frozen)")
     )
     assert whole.null_draws == weights.null_draws == (20, 20)
     assert [leaf.verdict for leaf in whole.leaves] == [leaf.verdict for leaf in weights.leaves]
@@ -181,7 +159,7 @@ def test_a_draw_puts_heads_or_embeddings_in_random_order_and_asks_the_rest_as_it
 def test_pieces_that_changed_places_are_found_by_chance_with_an_interval_as_wide():
     """Chance 0.04, its band up to 0.05: an error of 0.01/1.96; the interval's half is 0.02/0.04."""
     measures = {"share": Interval(0.3, 0.28, 0.32), "chance": 0.04, "band": 0.05}
-    drawn = NullModel("", RULES["S1"].null_model.draw, draws=4000).measures("S1", "any", measures)
+    drawn = NullModel("", RULES["S1"].null.draw, draws=4000).measures("S1", "any", measures)
     found = np.array([one["found"] for one in drawn])
     assert found.mean() == pytest.approx(0.04, abs=5 * found.std() / 4000**0.5)
     assert found.std() == pytest.approx(0.01 / 1.96, rel=0.06)

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_up import constants, layers_alone
+from made_up import layers_that_find as layers
 from scipy.stats import t as student
 
 from lnattn_book.chapters import switch as chapter
@@ -19,10 +21,6 @@ from lnattn_book.claims.over_seeds import (
     learned,
     over_seeds,
 )
-from lnattn_book.claims.rules import Rule
-from lnattn_book.claims.s13 import made_up as layers
-from lnattn_book.claims.s14 import made_up as layers_alone
-from lnattn_book.claims.trials import constants
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
 from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy
 
@@ -30,7 +28,7 @@ from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy
 @pytest.fixture(autouse=True)
 def _own_thresholds_alone(monkeypatch) -> None:
     """Verdicts by other thresholds, which take the time of dozens, are not asked for."""
-    monkeypatch.setattr(Rule, "_stands", lambda *_: None)
+    monkeypatch.setattr("lnattn_book.claims.rules._stands", lambda *_: None)
 
 
 QUERIES = np.array([[10, 20], [40, 30]])  # [kind half]

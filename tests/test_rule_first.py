@@ -97,6 +97,22 @@ def test_conditions_over_seeds_are_conditions_too(small):
     assert said.startswith(f"{both} changes the rule of K1 together with its frozen result")
 
 
+def test_a_function_a_claim_has_its_conditions_and_its_words_are_none(small):
+    """A claim that moves into its source's module, and is then decided otherwise with a number."""
+    module = (
+        "@rule('K1', null=None)\n"
+        "def k1(m, at):\n    'Words.'\n    return above(m.a, at.least)\n"
+        "k2 = Rule('K2', lambda m, at: above(m.b, at.least), effect=Effect('b'))\n"
+    )
+    base = small.commit(0.5, 1, decide=module, file="kamoda.py")
+    small.commit(0.5, 2, decide=module.replace("Words", "Other words"), file="kamoda.py")
+    small.commit(0.5, 3, decide=module.replace("m.b", "m.c"), file="kamoda.py")  # of K2 alone
+    assert rule_first.mixed(small.root, base) == []
+    both = small.commit(0.5, 4, decide=module.replace("above(m.a", "below(m.a"), file="kamoda.py")
+    (said,) = rule_first.mixed(small.root, base)
+    assert said.startswith(f"{both} changes the rule of K1 together with its frozen result")
+
+
 def test_a_copy_without_the_history_says_so(small):
     small.commit(0.5, 1)
     with pytest.raises(ResultError, match="history"):

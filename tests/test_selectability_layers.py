@@ -15,7 +15,7 @@ from lnattn.freezing import freeze
 from lnattn.models.attending import keys_of_layers, patched
 from lnattn.selectability.decide import selectability
 from lnattn.selectability.first_layers import first_layer_keys
-from lnattn_book.claims import unselectable
+from lnattn_book.claims import ours
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.studies.keys_by_layer import LayerVerdicts, decide_layers
 
@@ -123,7 +123,7 @@ def test_the_law_is_judged_by_its_intervals():
     for verdict, values in {**cases, "undecided": (1.24, 0.12)}.items():
         rows = [[one, one - 0.05, one + 0.05] for one in values]
         ratio = Interval.rows([*rows, [np.nan] * 3, [np.nan] * 3])
-        assert unselectable.u4(ratio, 1.0, model="any").verdict == verdict
+        assert ours.u4(ratio=ratio, furthest=1.0, model="any").verdict == verdict
 
 
 def test_shares_by_head_and_position_by_hand():

@@ -19,7 +19,6 @@ from lnattn.position.measured import windows
 from lnattn.text.counts import Counts
 from lnattn_book.claims import survey
 from lnattn_book.claims.listed import claim as claim_of
-from lnattn_book.claims.rules import RULES
 from lnattn_book.claims.survey import ASKED, Evidence
 from lnattn_book.claims.verdicts import VERDICTS, Record
 
@@ -119,7 +118,7 @@ def test_survey_of_null_shows_the_best_deal_and_how_many_got_there(partial, monk
         assert "random order" in model or "permuted" in model or "dealt anew" in model
         return Record(next(verdicts), "words", claim="K6", model=model)
 
-    monkeypatch.setitem(RULES, "K6", judge)
+    monkeypatch.setattr(survey.kamoda, "k6", judge)
     found = survey.survey_of_null(Evidence(partial), seeds=range(4))
     assert (found["K6"].verdict, found["K6"].short) == (HOLDS, "2 of 4")
     assert found["K3"].verdict == NOT_COMPUTABLE

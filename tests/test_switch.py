@@ -9,12 +9,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from made_up import constants
 
 import lnattn
 from lnattn.affinity.subwords import TokenClasses
 from lnattn_book.chapters import switch as chapter
-from lnattn_book.claims.d09 import pieces_less_words, texts_drawn
-from lnattn_book.claims.trials import constants
+from lnattn_book.claims.ours import pieces_less_words, texts_drawn
 from lnattn_book.figures import switch as figures
 from lnattn_book.studies import switch
 from lnattn_book.studies.switch import SwitchStudy, asked, chance_of, matched_difference

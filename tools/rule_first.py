@@ -1,8 +1,9 @@
 """Rule before number: `python tools/rule_first.py` reads git's history.
 
 It refuses every commit after `BASE` in which the thresholds of a claim change together with its
-frozen result, or its conditions: the function `decide` of its module, or what a `Rule` over seeds
-decides by, compared by what they do and not by how they are written.
+frozen result, or its conditions: the function that its `rule` or `Rule` makes a claim, compared by
+what it does and not by how it is written. Until 28 November 2026 a claim was a module of its own,
+whose function was `decide`; it may move in a commit that changes no result.
 """
 
 from __future__ import annotations
@@ -22,10 +23,8 @@ from lnattn.errors import ResultError
 from lnattn_book.page.places import FROZEN_CLAIMS, repository
 
 LIST = Path("book", "claims.yml")
-#: Where a claim's conditions stand, a module a claim.
+#: Where claims' conditions stand.
 MODULES = Path("src", "lnattn_book", "claims")
-#: Claims judged over seeds: conditions of several, each named in its `Rule`.
-OVER_SEEDS = MODULES / "by_seed.py"
 #: The last commit that was made without this check.
 BASE = "123c0bd7a7"
 #: Commits that did both all the same, and what is to be said for each; the claims page says it.
@@ -70,27 +69,39 @@ def _rules_of(text: str) -> dict[str, dict[str, Any]]:
 
 def conditions(root: Path, commit: str, module: str) -> dict[str, str]:
     """By claim, what decides about it in a module of claims at a commit."""
-    text = git(root, "show", f"{commit}:{module}")
-    if Path(module) == OVER_SEEDS:
-        return _conditions_over_seeds(text)
-    stem = Path(module).stem
-    decide = _functions_of(text).get("decide")
-    return {f"{stem[0].upper()}{int(stem[1:])}": decide} if decide and stem[1:].isdigit() else {}
+    return _conditions_of(git(root, "show", f"{commit}:{module}"), Path(module).stem)
 
 
 @cache
-def _functions_of(text: str) -> dict[str, str]:
-    functions = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
-    return {node.name: ast.dump(node) for node in functions}
+def _conditions_of(text: str, stem: str) -> dict[str, str]:
+    nodes = ast.parse(text).body
+    functions = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
+    found = {}
+    if "decide" in functions and stem[1:].isdigit():  # a module a claim, k05 of K5
+        found[f"{stem[0].upper()}{int(stem[1:])}"] = _what_it_does(functions["decide"])
+    for function in functions.values():
+        for decorator in function.decorator_list:
+            if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "rule":
+                found[ast.literal_eval(decorator.args[0])] = _what_it_does(function)
+    for call in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)):
+        if (
+            ast.unparse(call.func) == "Rule"
+            and call.args
+            and isinstance(call.args[0], ast.Constant)
+        ):
+            # Rule("K1", lambda m, at: …), and before that Rule("D9", measure, decide).
+            named = [functions.get(ast.unparse(argument)) for argument in call.args[1:]]
+            decides = [node for node in call.args if isinstance(node, ast.Lambda)] or named[1:2]
+            for node in filter(None, decides):
+                found[ast.literal_eval(call.args[0])] = _what_it_does(node)
+    return found
 
 
-def _conditions_over_seeds(text: str) -> dict[str, str]:
-    """Those of `Rule("D9", measure, decide, …)`; one that another module decides is read there."""
-    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
-    rules = (call for call in calls if ast.unparse(call.func) == "Rule" and len(call.args) > 2)
-    functions = _functions_of(text)
-    named = {ast.literal_eval(rule.args[0]): ast.unparse(rule.args[2]) for rule in rules}
-    return {claim: functions[decide] for claim, decide in named.items() if decide in functions}
+def _what_it_does(node: ast.FunctionDef | ast.Lambda) -> str:
+    """The body of a function, without what says it in words."""
+    body = node.body if isinstance(node.body, list) else [node.body]
+    told = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+    return "; ".join(ast.dump(statement) for statement in body[told:])
 
 
 def conditions_changed(root: Path, commit: str) -> set[str]:

@@ -22,10 +22,8 @@ from lnattn.models.checkpoints import load_first_layer
 from lnattn.models.reference import load_reference_model
 from lnattn.paths import data_folder
 from lnattn.storage import provenance
-from lnattn_book.claims import s13, s14
-from lnattn_book.claims.listed import claim
+from lnattn_book.claims import ours
 from lnattn_book.claims.nulls import write_nulls
-from lnattn_book.claims.rules import RuleContext
 from lnattn_book.studies.layers_above import LayersAbove
 
 #: How often the weights of a model are put in random order.
@@ -65,14 +63,14 @@ def _of_runs(args: argparse.Namespace) -> None:
 
 def _freeze_nulls(name: str, model: Any, tables: LayersAbove, pieces: Pieces) -> None:
     """The measures of what learnt nothing, by the claims' own rules."""
-    context = RuleContext(claim("S13").rule, own=False)
     dealt: list[Mapping[str, Any]] = []
     for seed in range(DEALS):
         of_null: dict[str, Any] = joined(shuffled(model, seed), pieces)
-        dealt.append(s13.measure(context, replace(tables, **of_null)))
+        dealt.append(ours.s13.measures(replace(tables, **of_null)))
     command = "python -m experiments.layers_above MODELS"
     print(write_nulls("S13", name, dealt, command))
-    print(write_nulls("S14", name, [s14.measure_of(tables.far_other, tables.spread)], command))
+    of_others = ours.share_of_variance(tables.far_other, tables.spread)
+    print(write_nulls("S14", name, [of_others], command))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -19,7 +19,7 @@ from lnattn.models.verification import evaluating
 from lnattn.rotary.weights import AnyFirstLayer
 from lnattn.storage import sha256_of_file
 from lnattn.text.counts import Counts
-from lnattn_book.claims.pieces import piece_rule
+from lnattn_book.claims.ours import piece_rule
 from lnattn_book.studies.layers_above import LayersAbove
 from lnattn_book.studies.samples import sample_windows, token_counts, tokenizer_of
 from lnattn_book.studies.whole_models import token_classes_of

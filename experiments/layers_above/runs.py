@@ -19,9 +19,7 @@ from lnattn.attention.vectors import TokenVectors
 from lnattn.rotary.weights import AnyFirstLayer, apply_rotary
 from lnattn.storage import provenance
 from lnattn_book.claims import by_seed
-from lnattn_book.claims.listed import claim
 from lnattn_book.claims.nulls import write_nulls
-from lnattn_book.claims.rules import RuleContext
 from lnattn_book.studies.layers_above import LayersAbove
 
 #: What makes the measures of null models again, those of named models with them.
@@ -99,11 +97,9 @@ def freeze_nulls(
     name: str, trained: Sequence[Trained], tables: Sequence[LayersAbove], deals: int
 ) -> list[Path]:
     """Freeze the measures of what learnt nothing, over seeds, by the claims' own rules."""
-    context = RuleContext(claim("S13").rule, own=False)
     both = list(zip(trained, tables, strict=True))
     of_deals: list[Mapping[str, Any]] = [
-        by_seed.layers_measures(context, [dealt(*pair, seed) for pair in both])
-        for seed in range(deals)
+        by_seed.joins_above.measures([dealt(*pair, seed) for pair in both]) for seed in range(deals)
     ]
     others = by_seed.alone_of([(table.far_other, table.spread) for table in tables])
     return [

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from experiments.book_model.plan import TrainingPlan
 from experiments.unselectable_lm import untrained
-from lnattn_book.claims.unselectable import b8, b9
+from lnattn_book.claims.brody import b8, b9
 
 SHAPE = {
     "layers": 2, "d_model": 4, "heads": 2, "context": 32, "vocab_size": 60, "dropout": 0.0,

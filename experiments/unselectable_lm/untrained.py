@@ -17,14 +17,12 @@ from experiments.book_model.plan import TrainingPlan
 from experiments.unselectable_lm.evaluation import text_windows
 from experiments.unselectable_lm.small_models import keys_of_layers, remove_from_layer_norm
 from lnattn.selectability.decide import selectability
-from lnattn_book.claims.listed import claim
+from lnattn_book.claims.brody import b8, b9
 from lnattn_book.claims.nulls import write_nulls
-from lnattn_book.claims.rules import RULES, RuleContext
-from lnattn_book.claims.unselectable import b8, b9
 from lnattn_book.studies.language_models import PAPER_SHAPE
 
 #: The claims, the arm that each is about, and at which keys it looks.
-ASKED = {b8.claim: ("no-scaling", "keys"), b9.claim: ("full", "before")}
+ASKED = ((b8, "no-scaling", "keys"), (b9, "full", "before"))
 #: The row that the claims have for the trained models.
 ROW = "trained here, d = 8"
 
@@ -60,12 +58,9 @@ def freeze_untrained(
     """
     texts = text_windows(source, tokenizer, windows)
     paths = []
-    for claim_id, (arm, place) in ASKED.items():
+    for rule, arm, place in ASKED:
         shares = shares_untrained(range(draws * seeds), texts, arm, place)
-        context = RuleContext(claim(claim_id).rule, own=False)
-        measured = [
-            RULES[claim_id].measure(context, of_draw) for of_draw in np.split(shares, draws)
-        ]
+        measured = [rule.measures(of_draw) for of_draw in np.split(shares, draws)]
         command = "python -m experiments.unselectable_lm untrained --text SQUAD"
-        paths.append(write_nulls(claim_id, ROW, measured, command))
+        paths.append(write_nulls(rule.claim, ROW, measured, command))
     return paths

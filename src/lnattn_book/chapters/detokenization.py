@@ -23,7 +23,7 @@ from lnattn.attention.vectors import TokenVectors, token_vectors
 from lnattn.errors import ShapeError
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
-from lnattn_book.claims.pieces import piece_rule
+from lnattn_book.claims.ours import piece_rule
 from lnattn_book.studies.affinity_study import affinity_study, counts_and_source
 from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.query_classes import CLASSES, ClassAuroc

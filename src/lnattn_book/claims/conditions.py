@@ -117,6 +117,15 @@ def at(places: Sequence[int] | int, truths: Truths) -> Condition:
     return _counted(truths, lambda size: size, asked)
 
 
+def each(names: Sequence[str], truths: Truths) -> dict[str, Condition]:
+    """By name, whether each thing satisfies what was asked.
+
+    >>> each(["wide", "deep"], above([3.0, 2.0], 2.5))["deep"].truth
+    0.0
+    """
+    return {name: at(place, truths) for place, name in enumerate(names)}
+
+
 def _counted(
     truths: Truths, least: Callable[[int], int], places: tuple[int, ...] | None = None
 ) -> Condition:
@@ -126,7 +135,7 @@ def _counted(
     known = listed[list(asked)]
     known = np.sort(known[~np.isnan(known)])
     if not known.size:
-        return Condition(np.nan, truths.values, asked)
+        return Condition(np.nan, listed, asked)
     number = least(known.size)
     truth = float(known[-number]) if number <= known.size else 0.0
-    return Condition(truth, truths.values, asked)
+    return Condition(truth, listed, asked)

@@ -1,12 +1,72 @@
-"""The rules of the notes on transformer mathematics: a module a claim."""
+"""The rules of the notes on transformer mathematics: a function a claim."""
 
-from lnattn_book.claims.m03 import m3
-from lnattn_book.claims.m04 import m4
-from lnattn_book.claims.m06 import m6
-from lnattn_book.claims.m07 import m7
-from lnattn_book.claims.m08 import m8
-from lnattn_book.claims.m12 import m12
-from lnattn_book.claims.m13 import m13
-from lnattn_book.claims.m14 import m14
+from __future__ import annotations
 
-__all__ = ["m3", "m4", "m6", "m7", "m8", "m12", "m13", "m14"]
+from typing import Any
+
+import numpy as np
+
+from lnattn_book.claims.conditions import above, at_least, at_most, below, is_true
+from lnattn_book.claims.measures import Measures
+from lnattn_book.claims.nulls import NullModel
+from lnattn_book.claims.rules import At, Effect, Parts, Rule, rule
+
+# ---- Identities and arithmetic: what only a mistake can break ------------------------------------
+
+m3 = Rule(
+    "M3",
+    lambda m, at: {"over rows": is_true(m.by_rows), "over columns": is_true(m.by_columns)},
+)
+m4 = Rule(
+    "M4",
+    lambda m, at: {
+        "a valid bound": at_most(m.over, at.error),
+        "a tight one": at_least(m.under, -at.error),
+    },
+    effect=Effect("h", unit="exponent of H", null=1),
+)
+m6 = Rule(
+    "M6",
+    lambda m, at: at_most(m.pre, at.error) & at_most(m.post, at.error) & at_most(m.both, at.error),
+)
+m7 = Rule("M7", lambda m, at: at_most(m.moved, at.moved), effect=Effect("moved", null=0))
+m12 = Rule(
+    "M12",
+    lambda m, at: at_most(m.over_seq, at.moved),
+    effect=Effect("over_seq", null="over_feat"),
+)
+m13 = Rule(
+    "M13",
+    lambda m, at: {
+        "as written": at_most(m.off, at.error),
+        "with the key first": at_most(m.transposed, at.error),
+    },
+    effect=Effect("off", unit="off 1", null="transposed"),
+)
+# share: of the operations of attention, at a context of so many tokens.
+m14 = Rule(
+    "M14",
+    lambda m, at: above(m.share, at.share),
+    effect=Effect("share", unit="of the operations", exact=True),
+)
+
+# ---- What could fail -----------------------------------------------------------------------------
+
+
+def exchanged(m: Measures, generator: np.random.Generator) -> dict[str, Any]:
+    """Each order in the other's place."""
+    return {"pre": m.post, "post": m.pre}
+
+
+@rule(
+    "M8",
+    effect=Effect("pre", unit="times", null="post", n="seeds"),
+    null=NullModel("the two orders exchanged", exchanged, draws=1),
+)
+def m8(m: Measures, at: At) -> Parts:
+    """Pre-LN keeps gradients even through many layers."""
+    even = below(m.pre, at.even)
+    return {
+        "even with pre-LN, and more so than with post-LN": even & below(m.pre, m.post),
+        "uneven with post-LN only": even & above(m.post, at.even),
+    }

@@ -23,6 +23,7 @@ from lnattn.errors import ResultError
 from lnattn.paths import data_folder
 from lnattn.storage import read_json, write_json
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.measures import Detail, Measures
 
 #: How often a null model is drawn that is made of measures.
 DRAWS = 200
@@ -39,7 +40,7 @@ class NullModel:
     """
 
     words: str
-    draw: Callable[[Mapping[str, Any], np.random.Generator], dict[str, Any]] | None = None
+    draw: Callable[[Measures, np.random.Generator], dict[str, Any]] | None = None
     draws: int = DRAWS
 
     def measures(
@@ -52,7 +53,8 @@ class NullModel:
         """
         if self.draw is not None:
             generator = np.random.default_rng(0)
-            return [{**measures, **self.draw(measures, generator)} for _ in range(self.draws)]
+            given = Measures(measures)
+            return [{**measures, **self.draw(given, generator)} for _ in range(self.draws)]
         by_model = frozen_nulls(claim_id)
         draws = by_model.get(model) or by_model.get(f"{model} (frozen)", [])
         return [{**measures, **drawn} for drawn in draws]
@@ -65,12 +67,13 @@ def noise_around(words: str, centres: Mapping[str, float], *, joint: bool = Fals
     `around`.
 
     >>> null = noise_around("no difference", {"more": 0.0})
-    >>> drawn = null.draw({"more": Interval(9.0, 8.0, 10.0)}, np.random.default_rng(0))
+    >>> measures = Measures({"more": Interval(9.0, 8.0, 10.0)})
+    >>> drawn = null.draw(measures, np.random.default_rng(0))
     >>> abs(drawn["more"].value) < 3 and drawn["more"].high - drawn["more"].low
     2.0
     """
 
-    def draw(measures: Mapping[str, Any], generator: np.random.Generator) -> dict[str, Any]:
+    def draw(measures: Measures, generator: np.random.Generator) -> dict[str, Any]:
         return {
             name: around(Interval.of(measures[name]), centre, generator, joint=joint)
             for name, centre in centres.items()
@@ -160,7 +163,7 @@ def write_nulls(
         {
             name: [_in_json(end) for end in Interval.of(measure)]
             for name, measure in drawn.items()
-            if not isinstance(measure, str)
+            if not isinstance(measure, str | Detail)
         }
         for drawn in draws
     ]

@@ -1,33 +1,493 @@
-"""The rules of this book, which no paper states; `unselectable` has more: a module a claim."""
+"""The rules of this book, which no paper states: a function a claim."""
 
-from lnattn_book.claims.d01 import d1
-from lnattn_book.claims.d03 import d3
-from lnattn_book.claims.d05 import d5
-from lnattn_book.claims.d09 import d9
-from lnattn_book.claims.n01 import n1
-from lnattn_book.claims.n07 import n7
-from lnattn_book.claims.n08 import n8
-from lnattn_book.claims.n11 import n11
-from lnattn_book.claims.pieces import piece_rule
-from lnattn_book.claims.s01 import s1
-from lnattn_book.claims.s07 import s7
-from lnattn_book.claims.s11 import s11
-from lnattn_book.claims.s13 import s13
-from lnattn_book.claims.s14 import s14
+from __future__ import annotations
 
-__all__ = [
-    "d1",
-    "d3",
-    "d5",
-    "d9",
-    "n1",
-    "n7",
-    "n8",
-    "n11",
-    "piece_rule",
-    "s1",
-    "s7",
-    "s11",
-    "s13",
-    "s14",
-]
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+
+from lnattn.affinity.subwords import PieceRule, Subwords, TokenClasses
+from lnattn.errors import ResultError
+from lnattn.stats import bootstrap_means, resampled_counts
+from lnattn_book.claims.arms import measure_leads
+from lnattn_book.claims.conditions import (
+    above,
+    any_of,
+    at_least,
+    at_most,
+    below,
+    each,
+    every,
+    is_true,
+    most,
+)
+from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.listed import claim
+from lnattn_book.claims.measures import Detail, Measures
+from lnattn_book.claims.nulls import NullModel, around, noise_around
+from lnattn_book.claims.rules import (
+    At,
+    Decision,
+    Effect,
+    NotComputable,
+    Parts,
+    rule,
+)
+from lnattn_book.studies.ablation.losses import Ablations, interval
+from lnattn_book.studies.joining_runs import Joining
+from lnattn_book.studies.language_models import mean_and_interval
+from lnattn_book.studies.layers_above import LayersAbove
+from lnattn_book.studies.majority.long_runs import Experiment
+from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy, chance_of
+
+# ---- Pieces of words -----------------------------------------------------------------------------
+
+
+def piece_rule(classes: TokenClasses) -> PieceRule:
+    """Which pieces are asked about in a vocabulary of this kind, as claim S1 says."""
+    given = claim("S1").rule
+    least, share = given["wordpiece" if classes.wordpiece else "byte_level"]
+    return PieceRule(int(least), float(share))
+
+
+def predecessors_found(at: At, subwords: Subwords) -> dict[str, Any] | NotComputable:
+    """subwords: ranks of the main predecessors of pieces."""
+    n = len(subwords.pieces)
+    if n < at.pieces:
+        return NotComputable(f"{n} {'piece fits' if n == 1 else 'pieces fit'} the rule")
+    best = subwords.table(at.rank).loc["best"]
+    share = Interval(*(float(best[name]) for name in ("found", "low", "high")))
+    chance = float(best["chance"])
+    return {
+        "share": share,
+        "found": share.value,
+        "chance": chance,
+        "band": float(best["chance high"]),
+        "times": Interval(*(end / chance for end in share)),
+        "pieces": n,
+        "head": Detail(int(subwords.heads_of(at.rank).argmax())),
+    }
+
+
+def exchanged_pieces(m: Measures, generator: np.random.Generator) -> dict[str, Any]:
+    """The share that is found among pieces which changed places."""
+    error = (m.band - m.chance) / 1.96
+    share = m.chance + error * generator.standard_normal()
+    half = (m.share.high - m.share.low) / 2
+    times = Interval(*((share + step) / m.chance for step in (0.0, -half, half)))
+    return {"found": share, "times": times}
+
+
+@rule(
+    "S1",
+    measure=predecessors_found,
+    effect=Effect("share", unit="of the pieces", null="chance", n="pieces"),
+    null=NullModel("the pieces change places", exchanged_pieces),
+    not_seen=True,
+)
+def s1(m: Measures, at: At) -> Parts:
+    """A piece's main predecessor is among its best keys."""
+    return {
+        "more than chance": above(m.found, m.band),
+        "many times chance": at_least(m.times, at.times),
+    }
+
+
+def lost_after_pieces(
+    at: At, ablations: Ablations, specific: np.ndarray
+) -> dict[str, Any] | NotComputable:
+    """Excess losses without T^ee of all heads and of one.
+
+    specific: AUROC less a wrong query's [head], which says of which.
+    """
+    pieces = int(ablations.tokens[0, 0, 1])
+    if pieces < at.tokens:
+        return NotComputable(f"{pieces} second pieces with a match")
+    head = int(specific.argmax())
+    return {
+        "whole": Interval(*interval(ablations.excess("ee", head=-1))),
+        "alone": Interval(*interval(ablations.excess("ee", head=head))),
+        "pairs": Interval(*interval(ablations.excess("pairs"))),
+        "tokens": pieces,
+        "head": Detail(head),
+    }
+
+
+@rule(
+    "S7",
+    measure=lost_after_pieces,
+    effect=Effect("whole", unit="nats", null=0, n="tokens"),
+    null=noise_around("as much lost after matched tokens", {"whole": 0.0, "alone": 0.0}),
+)
+def s7(m: Measures, at: At) -> Decision:
+    """A model uses token pairs to put split words together.
+
+    An interval that holds 0 is no difference seen, and is not said to be open.
+    """
+    lost = bool(m.whole.low > 0)
+    much = lost and bool(m.alone.low > 0) and m.whole.value >= at.nats
+    return Decision(
+        {
+            "without all heads' pairs more is lost": is_true(lost),
+            "much, and in the head that knows most": is_true(much),
+        },
+        not_seen=bool(m.whole.high >= 0),
+        lost=lost,
+        much=much,
+    )
+
+
+def lost_where_most_join(at: At, joining: Joining) -> dict[str, Any] | NotComputable:
+    """Losses of models that join pieces, at the snapshots where they do most."""
+    seeds = len(joining.peaks())
+    shares = joining.shares()
+    if seeds < at.seeds:
+        longest = shares.loc[shares["tokens trained"].idxmax()]
+        return NotComputable(
+            f"{seeds} of {shares.index.unique('seed').size} models join pieces; after "
+            f"{longest['tokens trained'] / 1e6:.1f} million tokens {longest['found']:.1%} are "
+            f"found, by chance up to {longest['chance high']:.1%}"
+        )
+    every_head = joining.of("after", "ee")
+    joining_head = joining.of("after", "ee", "joining")
+    return {
+        "whole": Interval(*mean_and_interval(every_head["value"].to_numpy(), at.level)),
+        "alone": joining_head["value"].to_numpy(),
+        "alone_low": Detail(joining_head["low"].to_numpy()),
+        "seeds": seeds,
+    }
+
+
+def no_loss(m: Measures, generator: np.random.Generator) -> dict[str, Any]:
+    """Losses that are noise, after second pieces as after matched tokens."""
+    return {
+        "whole": around(m.whole, 0.0, generator),
+        "alone_low": generator.standard_normal(len(m.alone_low)),
+    }
+
+
+@rule(
+    "S11",
+    measure=lost_where_most_join,
+    effect=Effect("whole", unit="nats", null=0, n="seeds"),
+    null=NullModel("as much lost after matched tokens", no_loss),
+)
+def s11(m: Measures, at: At) -> Decision:
+    """A first layer that joins pieces is used for it."""
+    lost = 1.0 if m.whole.low > 0 else 0.0 if m.whole.high < at.nats else 0.5
+    in_every_seed = bool((m.alone_low > 0).all())
+    much = m.whole.value >= at.nats and in_every_seed
+    in_head = float(much) if lost == 1 else lost
+    return Decision(
+        {
+            "without all heads' pairs more is lost": is_true(lost),
+            "much, and in the head that joins most": is_true(in_head),
+        },
+        lost=lost,
+        much=in_head,
+    )
+
+
+# ---- Layers above the first ----------------------------------------------------------------------
+
+
+def joined_by_layer(at: At, tables: LayersAbove) -> dict[str, Any]:
+    """Of the queries without their mean, layer by layer above the first."""
+    is_found = tables.found[0].astype(float)
+    chance = tables.chance[0]
+    by_luck = chance.mean(axis=1)
+    excess = is_found - by_luck[:, None]
+    shares = Interval.rows(bootstrap_means(is_found[1:])).bonferroni()
+    band = np.quantile(chance[1:], 1 - 0.025 / max(len(is_found) - 1, 1), axis=1)
+    return {
+        "times": Interval(*(np.asarray(end) / by_luck[1:] for end in shares)),
+        "beyond": Interval.of(shares.value - band),
+        "more": Interval.rows(bootstrap_means(excess[1:] - excess[0])).bonferroni(),
+        "first": float(excess[0].mean()),
+        "pieces": is_found.shape[1],
+        "layer": Detail(1 + int(np.argmax(excess[1:].mean(axis=1)))),
+    }
+
+
+@rule(
+    "S13",
+    measure=joined_by_layer,
+    effect=Effect("more", unit="of the pieces (best layer)", null=0, n="pieces", pick="largest"),
+    null=NullModel("the same embeddings; the entries of each block's weights in random order"),
+)
+def s13(m: Measures, at: At) -> Parts:
+    """Layers above the first join pieces, too."""
+    many = at_least(m.times, at.times)
+    return {
+        "a layer above joins": any_of(many & above(m.beyond, 0)),
+        "it joins more than the first": any_of(above(m.more, 0)),
+    }
+
+
+def said_by_lone_tokens(at: At, tables: LayersAbove) -> dict[str, Any]:
+    """Shares of the variance in text, layer by layer above the first, over windows."""
+    return share_of_variance(tables.far, tables.spread)
+
+
+def share_of_variance(far: np.ndarray, spread: np.ndarray) -> dict[str, Any]:
+    """far, spread: [window layer]."""
+    left = Interval.bootstrap_ratio(far[:, 1:], spread[:, 1:])
+    share = Interval(1 - left.value, 1 - left.high, 1 - left.low).bonferroni()
+    return {"share": share, "windows": len(far)}
+
+
+@rule(
+    "S14",
+    measure=said_by_lone_tokens,
+    effect=Effect("share", unit="of the variance (least layer)", null=0, n="windows", pick="least"),
+    null=NullModel("the lone vector of another token of the same text, at the same position"),
+)
+def s14(m: Measures, at: At) -> Parts:
+    """What a token brings alone is most of what reaches a layer."""
+    alone = above(m.share, at.share)
+    return {"in some layer": any_of(alone), "in every layer": every(alone)}
+
+
+# ---- Rotary positions ----------------------------------------------------------------------------
+
+
+def skill_one_apart(at: At, skill: np.ndarray) -> dict[str, Any]:
+    """skill: [head 3], mean, low, high."""
+    return {"skill": Interval.rows(skill).bonferroni()}
+
+
+@rule(
+    "D1",
+    measure=skill_one_apart,
+    effect=Effect("skill", unit="AUROC (best head)", null=0, pick="largest"),
+    null=noise_around("the same heads, asked with wrong queries", {"skill": 0.0}, joint=True),
+    not_seen=True,
+)
+def d1(m: Measures, at: At) -> Parts:
+    """A rotary first layer looks for the token before."""
+    return {
+        "some head knows": any_of(above(m.skill, 0)),
+        "some head knows much": any_of(at_least(m.skill, at.skill)),
+    }
+
+
+def near_by_distance(at: At, share: np.ndarray, null: np.ndarray) -> dict[str, Any]:
+    """share, null: [head], of attention by distance alone on the nearest keys."""
+    even = at.near / at.context
+    return {"times_even": share / even, "null": null / even, "usual": np.median(null) / even}
+
+
+def measured_beside(m: Measures, generator: np.random.Generator) -> dict[str, Any]:
+    """The same model with its heads in random order, which was measured beside it."""
+    return {"times_even": m.null}
+
+
+@rule(
+    "D3",
+    measure=near_by_distance,
+    effect=Effect(
+        "times_even", unit="times the even share (median head)", null="usual", exact=True
+    ),
+    null=NullModel("the same model, heads in random order", measured_beside, draws=1),
+)
+def d3(m: Measures, at: At) -> Parts:
+    """Distance alone favours near keys."""
+    near = at_least(m.times_even, at.times)
+    return {"some head": any_of(near), "every head": every(near)}
+
+
+def twins_apart(at: At, rotary: np.ndarray, learned: np.ndarray) -> dict[str, Any]:
+    """rotary, learned: skill of the best head of two models alike but for positions, [seed]."""
+    more = Interval(*mean_and_interval(rotary - learned, at.level))
+    return {"more": more, "pairs": len(rotary)}
+
+
+@rule(
+    "D5",
+    measure=twins_apart,
+    effect=Effect("more", unit="AUROC", null=0, n="pairs"),
+    null=noise_around("twins that know alike", {"more": 0.0}),
+)
+def d5(m: Measures, at: At) -> Decision:
+    """Rotary positions leave more to words in the first layer."""
+    return Decision(above(m.more, 0), needs={"more pairs": at_least(m.pairs, at.pairs)})
+
+
+def looking_back(at: At, texts: SwitchStudy, weights: ConstantsStudy) -> dict[str, Any]:
+    """What pieces pay to the token before beyond words, and what T^ed makes of it, by head."""
+    ed = texts.shares[texts.of("ed")]
+    turned = [
+        {
+            "more": pieces_less_words(attention, weights.queries),
+            "beyond": pieces_less_words(of_ed - at.share * attention, weights.queries),
+            "chance": chance_of(nats, weights.turned_nats),
+        }
+        for attention, of_ed, nats in zip(
+            weights.turned_attention, weights.turned_ed, weights.turned_nats, strict=False
+        )
+    ]
+    return {
+        "more": pieces_less_words(texts.attention, texts.queries),
+        "by_ed": pieces_less_words(ed, texts.queries),
+        "beyond": pieces_less_words(ed - at.share * texts.attention, texts.queries),
+        "nats": weights.nats,
+        "matched": weights.matched,
+        "chance": weights.chance,
+        "turned": Detail(turned),
+    }
+
+
+def pieces_less_words(
+    sums: Float[np.ndarray, "kind text head"], queries: Int[np.ndarray, "kind text"]
+) -> Interval:
+    """Mean over pieces less mean over words, with intervals over texts that hold for all heads."""
+    # Both kinds see the same texts drawn anew: their difference is paired.
+    drawn = texts_drawn(queries.shape[1])
+    resampled = (drawn @ sums) / (drawn @ queries[..., None])  # [kind draw head]
+    low, high = np.quantile(resampled[0] - resampled[1], (0.025, 0.975), axis=0)
+    means = sums.sum(axis=1) / queries.sum(axis=1)[:, None]
+    return Interval(means[0] - means[1], low, high).bonferroni()
+
+
+@lru_cache
+def texts_drawn(texts: int) -> Float[np.ndarray, "draw text"]:
+    """How often each text counts in 2,000 bootstrap samples, the same for all that is compared."""
+    return resampled_counts(texts, 2000).astype(np.float64)
+
+
+def turned(m: Measures, generator: np.random.Generator) -> dict[str, Any]:
+    """The measures of one of the models whose k₀ was turned."""
+    return dict(m.turned[int(generator.integers(len(m.turned)))])
+
+
+@rule(
+    "D9",
+    measure=looking_back,
+    effect=Effect("more", unit="of the attention (largest head)", null=0, pick="largest"),
+    # Head, frequencies and strengths stay; where the frequencies meet is left to chance.
+    null=NullModel(
+        "the same model, k₀ turned by a random angle in every plane of the rotation", turned
+    ),
+    not_seen=True,
+)
+def d9(m: Measures, at: At) -> Parts:
+    """With rotary positions a head looks back when the query continues a word."""
+    asks = above(m.more, at.more)
+    by_chance = at.level / np.size(m.chance)
+    return {
+        "a head looks back from pieces more than from words": any_of(asks),
+        "T^ed makes most of it there": any_of(asks & above(m.beyond, 0)),
+        "the weights alone tell": any_of(asks & below(m.chance, by_chance)),
+    }
+
+
+# ---- Normalisation and keys ----------------------------------------------------------------------
+
+
+def lead_of_projection(at: At, runs: Experiment) -> dict[str, Any]:
+    """runs: every arm at its best rate and scale."""
+    return measure_leads(runs, [("rms", "layernorm")])
+
+
+@rule(
+    "N1",
+    measure=lead_of_projection,
+    effect=Effect("lead", unit="points (least pair)", null=0, n="seeds", pick="least"),
+    null=noise_around("arms that learn alike", {"lead": 0.0}, joint=True),
+)
+def n1(m: Measures, at: At) -> Decision:
+    """Majority is learnt better with the projection, at equal norm."""
+    return Decision(every(above(m.lead, 0)), needs={"more seeds": at_least(m.seeds, at.runs)})
+
+
+def along_1(at: At, table: pd.DataFrame) -> dict[str, Any]:
+    """table: columns `along`, `low`; a row a matrix that only writes. `times`: A over chance or
+    chance over A, whichever is larger."""
+    if table.empty:
+        raise ResultError("no matrix that only writes was given.")
+    below_chance = (table["along"] < table["low"]).to_numpy()
+    mean = float(np.exp(np.log(table["along"]).mean()))
+    return {
+        "below": below_chance,
+        "share": below_chance.mean(),
+        "times": max(mean, 1 / mean),
+        "along": table["along"].to_numpy(),
+        "mean": mean,
+        "matrices": len(table),
+    }
+
+
+def random_signs(m: Measures, generator: np.random.Generator) -> dict[str, Any]:
+    """Directions of random signs, of which a fortieth lies below the tail."""
+    return {"below": generator.random(m.matrices) < 0.025}
+
+
+@rule(
+    "N7",
+    measure=along_1,
+    effect=Effect("mean", unit="A (geometric mean)", null=1, n="matrices", exact=True),
+    null=NullModel("a direction of random signs in place of 1", random_signs),
+)
+def n7(m: Measures, at: At) -> Parts:
+    """Models that centre write less along 1 than chance."""
+    below_chance = is_true(m.below)
+    return {"in most matrices": most(below_chance), "in every one": every(below_chance)}
+
+
+@rule(
+    "N8",
+    measure=along_1,
+    effect=Effect("mean", unit="A (geometric mean)", null=1, n="matrices", exact=True),
+    null=noise_around("a model that avoids 1, as those do that centre", {"times": 7.0, "share": 1}),
+)
+def n8(m: Measures, at: At) -> Parts:
+    """With RMSNorm matrices write along 1 as chance has it."""
+    return {
+        "of the size of chance": at_most(m.times, at.factor),
+        "few below chance": at_most(m.share, at.share),
+    }
+
+
+#: What chance has of the energy of Adam's first step along a direction that its gradient lacks.
+FIRST_STEP = 1 - 2 / np.pi
+
+
+def first_steps(at: At, first: np.ndarray) -> dict[str, Any]:
+    """first: A of Adam's first step, [seed]."""
+    step = bootstrap_means(np.asarray(first)[None], draws=10_000)[0]
+    return {"step": Interval(*step.tolist()), "seeds": len(first)}
+
+
+@rule(
+    "N11",
+    measure=first_steps,
+    effect=Effect("step", unit="of chance", null=1, n="seeds"),
+    null=noise_around("a first step like any direction", {"step": 1.0}),
+)
+def n11(m: Measures, at: At) -> Decision:
+    """Adam writes along 1 where its gradient has nothing."""
+    between = bool(m.step.low > 0 and m.step.high < 1)
+    off = abs(m.step.value - FIRST_STEP)
+    return Decision(
+        {
+            "between nothing and chance": is_true(between),
+            "as predicted": at_most(off, at.within),
+        },
+        needs={"more seeds": at_least(m.seeds, at.runs)},
+        between=between,
+        off=off,
+    )
+
+
+@rule(
+    "U4",
+    effect=Effect("furthest", unit="of its width", null=1),
+    null=noise_around("keys in twice as many dimensions", {"ratio": 2.0}),
+)
+def u4(m: Measures, at: At) -> Parts:
+    """Heads lose as many keys as Gaussian ones of their width. ratio: [2, 4, 8, 16 dimensions]."""
+    alike = above(m.ratio, at.low) & below(m.ratio, at.high)
+    return each([f"{width} dimensions" for width in (2, 4, 8, 16)], alike)

@@ -30,11 +30,12 @@ from lnattn.stats import bootstrap_means
 from lnattn.storage import provenance, read_result, write_result
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
-from lnattn_book.claims import listed
+from lnattn_book.claims import kamoda
+from lnattn_book.claims.found import in_words
 from lnattn_book.claims.intervals import Interval
-from lnattn_book.claims.kamoda import TOKENS
 from lnattn_book.claims.ledger import as_record
-from lnattn_book.claims.rules import RULES, not_computable
+from lnattn_book.claims.listed import claim
+from lnattn_book.claims.rules import not_computable
 from lnattn_book.claims.verdicts import UNDECIDED, VERDICTS, Record
 from lnattn_book.studies import table1, variance
 from lnattn_book.studies.detokenization import AffinityResult
@@ -75,33 +76,28 @@ def survey(evidence: Evidence) -> dict[str, Record]:
     A partial checkpoint gets those about positions only; the others say what is missing.
     """
     name = evidence.name or evidence.model.name
-    results = _of_positions(evidence) if evidence.model.is_partial else _of_all(evidence)
-    return {
-        claim: RULES[claim](*results[claim], model=name)
-        if claim in results
-        else not_computable(claim, name, f"needs {TOKENS}")
-        for claim in ASKED
-    }
+    judged = _of_positions(evidence, name) if evidence.model.is_partial else _of_all(evidence, name)
+    records = {record.claim: record for record in judged}
+    missing = f"needs {kamoda.TOKENS}"
+    return {asked: records.get(asked) or not_computable(asked, name, missing) for asked in ASKED}
 
 
-def _of_positions(evidence: Evidence) -> dict[str, tuple[Any, ...]]:
-    """What rules judge, by claim, of a checkpoint without tokens."""
+def _of_positions(evidence: Evidence, name: str) -> list[Record]:
+    """What is judged of a checkpoint without tokens."""
     positions = position_only(evidence.model)
     ends = variance.position_outliers(evidence.model.embeddings.W_P)
-    return {
-        "K6": (
-            positions.spearman,
-            [curves.rising_steps(positions.term_p(), i) for i in positions.bias.queries],
-        ),
-        "K7": (positions.table(),),
-        "K8": (positions.near[:, :, -1], positions.echo[:, :, -1]),
-        "K13": (ends.first, ends.last_log, ends.interior_spread),
-        "K14": (positions.last.ratio,),
-    }
+    steps = [curves.rising_steps(positions.term_p(), i) for i in positions.bias.queries]
+    return [
+        kamoda.k6(positions.spearman, steps, model=name),
+        kamoda.k7(positions.table(), model=name),
+        kamoda.k8(positions.near[:, :, -1], positions.echo[:, :, -1], model=name),
+        kamoda.k13(first=ends.first, last=ends.last_log, spread=ends.interior_spread, model=name),
+        kamoda.k14(ratio=positions.last.ratio, model=name),
+    ]
 
 
-def _of_all(evidence: Evidence) -> dict[str, tuple[Any, ...]]:
-    """What rules judge, by claim, of a whole first layer."""
+def _of_all(evidence: Evidence, name: str) -> list[Record]:
+    """What is judged of a whole first layer."""
     if evidence.counts is None or evidence.windows_of_length is None:
         raise ResultError(f"the survey of {evidence.model.name} needs windows of text and counts.")
     tokens = evidence.model.embeddings
@@ -128,30 +124,25 @@ def _of_all(evidence: Evidence) -> dict[str, tuple[Any, ...]]:
         if evidence.study
         else _sampled_auroc(vectors, counts, evidence.seed)
     )
-    return {
-        "K3": (
-            pairs,
-            fig2a_ranks(vectors, evidence.model.tokenizer, evidence.name or evidence.model.name),
-        ),
-        "K4": (mean_z(same_token_z(vectors).numpy()),),
-        "K5": (*auroc, table1.pair_heads(pairs)),
-        "K6": (
-            np.array([head.spearman for head in curves.trends_of(bias.term_p().mean)]),
-            [curves.rising_steps(bias.term_p().mean, i) for i in queries],
-        ),
-        "K7": (shape,),
-        "K8": (
-            near_share(bias.attention(), queries, bias.causal)[:, -1],
-            curves.wave_recurrence(bias)[:, -1],
-        ),
-        "K9": (compare_with_position_only(measured, bias),),
-        "K10": (terms.document_sums, terms.document_rows),
-        "K11": (known.head_correlations, counts.tokens),
-        "K12": (known.variance_correlation, inputs.ratio, counts.tokens),
-        "K13": (ends.first, ends.last_log, ends.interior_spread),
-        "K14": (curves.last_rows(folded, tokens.W_P).ratio,),
-        "K15": (switch.score, amplified(switch)),
-    }
+    steps = [curves.rising_steps(bias.term_p().mean, i) for i in queries]
+    trends = np.array([head.spearman for head in curves.trends_of(bias.term_p().mean)])
+    near = near_share(bias.attention(), queries, bias.causal)[:, -1]
+    iens = fig2a_ranks(vectors, evidence.model.tokenizer, name)
+    return [
+        kamoda.k3(pairs, iens, model=name),
+        kamoda.k4(mean_z(same_token_z(vectors).numpy()), model=name),
+        kamoda.k5(*auroc, table1.pair_heads(pairs), model=name),
+        kamoda.k6(trends, steps, model=name),
+        kamoda.k7(shape, model=name),
+        kamoda.k8(near, curves.wave_recurrence(bias)[:, -1], model=name),
+        kamoda.k9(compare_with_position_only(measured, bias), model=name),
+        kamoda.k10(terms.document_sums, terms.document_rows, model=name),
+        kamoda.k11(known.head_correlations, counts.tokens, model=name),
+        kamoda.k12(known.variance_correlation, inputs.ratio, counts.tokens, model=name),
+        kamoda.k13(first=ends.first, last=ends.last_log, spread=ends.interior_spread, model=name),
+        kamoda.k14(ratio=curves.last_rows(folded, tokens.W_P).ratio, model=name),
+        kamoda.k15(score=switch.score, amplification=amplified(switch), model=name),
+    ]
 
 
 def amplified(switch: FirstTokenSwitch) -> Interval:
@@ -186,7 +177,7 @@ def _sampled_auroc(
 
 def fig2a_ranks(vectors: TokenVectors, tokenizer: Any, name: str) -> list[float]:
     """Ranks of ‘ sap’ and ‘Al’ for ‘iens’ in head 7 of GPT-2 (Fig. 2A); of other models none."""
-    if not listed.claim("K3").is_about(name):
+    if not claim("K3").is_about(name):
         return []
     asked, *keys = tokenizer.convert_tokens_to_ids(["iens", "Ġsap", "Al"])
     return ranks(vectors, [asked] * 2, keys)[:, 7].tolist()
@@ -207,13 +198,13 @@ def survey_of_null(evidence: Evidence, seeds: Sequence[int] = range(5)) -> dict[
     order = list(VERDICTS)
     order.insert(2, order.pop(order.index(UNDECIDED)))
     together = {}
-    for claim in ASKED:
+    for asked in ASKED:
         records = sorted(
-            (run[claim] for run in runs), key=lambda record: order.index(record.verdict)
+            (run[asked] for run in runs), key=lambda record: order.index(record.verdict)
         )
         count = sum(record.verdict == records[0].verdict for record in records)
         name = f"{evidence.name or evidence.model.name}, in random order"
-        together[claim] = replace(records[0], model=name, short=f"{count} of {len(runs)}")
+        together[asked] = replace(records[0], model=name, short=f"{count} of {len(runs)}")
     return together
 
 
@@ -238,9 +229,7 @@ def read_survey(
     """A frozen survey and its record; `ResultError` where it is missing, damaged or outdated."""
     _, record = read_result(folder, name)
     records = {row["claim"]: as_record(row, f"{name}.json") for row in record.get("verdicts", [])}
-    outdated = [
-        claim_id for claim_id in records if records[claim_id].rule != RULES[claim_id].in_words()
-    ]
+    outdated = [asked for asked, record in records.items() if record.rule != in_words(claim(asked))]
     if list(records) != list(ASKED) or outdated:
         what = f"made by another rule of {outdated[0]}" if outdated else "no survey of these claims"
         raise ResultError(f"{folder}/{name}.json is {what}; compute it again.")

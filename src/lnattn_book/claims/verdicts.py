@@ -11,6 +11,7 @@ import numpy as np
 
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import Claim
+from lnattn_book.claims.measures import Detail
 
 HOLDS = "holds"
 HOLDS_IN_PART = "holds in part"
@@ -178,6 +179,8 @@ def with_minus(text: str) -> str:
 
 def format_measure(measure: Any, spec: str = "") -> str:
     """A measure as a sentence has it: '3.1 [2.0, 4.2]', '0.1 to 0.9' of heads, 'yes', a text."""
+    if isinstance(measure, Detail):
+        measure = measure.value
     if isinstance(measure, str):
         return measure
     if isinstance(measure, bool | np.bool_):

@@ -33,9 +33,8 @@ from lnattn_book.chapters.information_gain import gain_of_tokens, who_knows_the_
 from lnattn_book.chapters.position import on_text
 from lnattn_book.chapters.variance import Frequency, frequency, switch_on_text
 from lnattn_book.claims.kamoda import k6, k7, k8, k9, k11, k12, k13, k14, k15, k17, k19, k20
-from lnattn_book.claims.listed import claim
 from lnattn_book.claims.nulls import write_nulls
-from lnattn_book.claims.rules import Rule, RuleContext
+from lnattn_book.claims.rules import Rule
 from lnattn_book.claims.survey import amplified
 from lnattn_book.studies.by_place import by_place
 from lnattn_book.studies.first_token import FirstTokenSwitch
@@ -50,12 +49,6 @@ EXACT, ALONE = "gpt2 (frozen)", "gpt2 (by place alone)"
 Drawn = tuple[Rule, str, Mapping[str, Any]]
 
 
-def measured(rule: Rule, *results: Any) -> Mapping[str, Any]:
-    """What a rule measures of results."""
-    measures = rule.measure(RuleContext(claim(rule.claim).rule, own=False), *results)
-    return measures if isinstance(measures, Mapping) else {}
-
-
 # ---- Whole first layers --------------------------------------------------------------------------
 
 
@@ -67,28 +60,28 @@ def of_positions(first: FirstLayer) -> Iterator[tuple[Rule, Mapping[str, Any]]]:
     near = near_share(here.terms.attention(), here.terms.queries, here.terms.causal)[:, -1]
     around = curves.nearness(folded, W_P, here.terms.inverse_sigma)
     shape = curves.position_table(here.terms, around)
-    rising = [curves.rising_steps(here.terms.term_p().mean, i) for i in here.terms.queries]
-    yield k6, measured(k6, shape["T^p Spearman"].to_numpy(), rising)
-    yield k7, measured(k7, shape)
-    yield k8, measured(k8, near, curves.wave_recurrence(here.terms)[:, -1])
-    yield k9, measured(k9, here.comparison)
-    yield k14, measured(k14, curves.last_rows(folded, W_P).ratio)
+    steps = [curves.rising_steps(here.terms.term_p().mean, i) for i in here.terms.queries]
+    yield k6, k6.measures(shape["T^p Spearman"].to_numpy(), steps)
+    yield k7, k7.measures(shape)
+    yield k8, k8.measures(near, curves.wave_recurrence(here.terms)[:, -1])
+    yield k9, k9.measures(here.comparison)
+    yield k14, k14.measures(ratio=curves.last_rows(folded, W_P).ratio)
 
 
 def of_the_first_token(switch: FirstTokenSwitch) -> Iterator[tuple[Rule, Mapping[str, Any]]]:
     """K15 and K20, as chapter 7 asks them of text."""
-    yield k15, measured(k15, switch.score, amplified(switch))
-    yield k20, measured(k20, switch.true)
+    yield k15, k15.measures(score=switch.score, amplification=amplified(switch))
+    yield k20, k20.measures(switch.true)
 
 
 def of_frequency(first: FirstLayer, known: Frequency) -> Iterator[tuple[Rule, Mapping[str, Any]]]:
     """K11, K17 and K19: what T^e knows of tokens. known: of the model as it was trained."""
     study = frequency_study(fold(first.attention), first.embeddings, known.inputs, known.counts)
     for rule in (k11, k17):
-        yield rule, measured(rule, study.head_correlations, known.counted)
+        yield rule, rule.measures(study.head_correlations, known.counted)
     knowing = who_knows_the_gain(first, known, gain_of_tokens(first))
     heads = [correlations for name, correlations in knowing.items() if name.startswith("T^e")]
-    yield k19, measured(k19, knowing["norm"], heads)
+    yield k19, k19.measures(knowing["norm"], heads)
 
 
 def of_variances(first: FirstLayer, known: Frequency) -> Iterator[tuple[Rule, Mapping[str, Any]]]:
@@ -96,14 +89,14 @@ def of_variances(first: FirstLayer, known: Frequency) -> Iterator[tuple[Rule, Ma
     folded = fold(first.attention)
     inputs = variance_of_inputs(first.embeddings, folded.eps)
     study = frequency_study(folded, first.embeddings, inputs, known.counts)
-    yield k12, measured(k12, study.variance_correlation, inputs.ratio, known.counted)
+    yield k12, k12.measures(study.variance_correlation, inputs.ratio, known.counted)
     yield k13, of_outliers(first.embeddings.W_P)
 
 
 def of_outliers(W_P: Tensor) -> Mapping[str, Any]:
     """What K13 measures of position embeddings."""
     ends = position_outliers(W_P)
-    return measured(k13, ends.first, ends.last_log, ends.interior_spread)
+    return k13.measures(first=ends.first, last=ends.last_log, spread=ends.interior_spread)
 
 
 def embeddings_in_random_order(first: FirstLayer, seed: int) -> FirstLayer:
@@ -131,17 +124,17 @@ def of_gpt2(first: FirstLayer, seed: int) -> Iterator[Drawn]:
     """One draw of each null model that needs GPT-2's attention and positions alone."""
     heads = permuted_weights(first, seed, heads_only=True)
     exact = position_only(heads)
-    rising = [curves.rising_steps(exact.term_p(), i) for i in exact.bias.queries]
-    yield k6, EXACT, measured(k6, exact.spearman, rising)
-    yield k7, EXACT, measured(k7, exact.table())
-    yield k14, EXACT, measured(k14, exact.last.ratio)
+    steps = [curves.rising_steps(exact.term_p(), i) for i in exact.bias.queries]
+    yield k6, EXACT, k6.measures(exact.spearman, steps)
+    yield k7, EXACT, k7.measures(exact.table())
+    yield k14, EXACT, k14.measures(ratio=exact.last.ratio)
     place = by_place(heads)
     bias = place.bias(exact)
     near = near_share(bias.attention(), bias.queries, bias.causal)[:, -1]
-    yield k8, ALONE, measured(k8, near, curves.wave_recurrence(bias)[:, -1])
+    yield k8, ALONE, k8.measures(near, curves.wave_recurrence(bias)[:, -1])
     switch = place.switch()
-    yield k15, ALONE, measured(k15, place.score, switch.amplification())
-    yield k20, ALONE, measured(k20, switch.true)
+    yield k15, ALONE, k15.measures(score=place.score, amplification=switch.amplification())
+    yield k20, ALONE, k20.measures(switch.true)
     W_P = first.embeddings.W_P
     order = torch.randperm(W_P.numel(), generator=torch.Generator().manual_seed(seed))
     yield k13, EXACT, of_outliers(W_P.flatten()[order].view_as(W_P))

@@ -1,13 +1,7 @@
-"""Made-up results on which rules are tried: a planted effect, none, and noise.
-
-A module of a claim lists its trials; the tests ask that a rule finds what was planted and nothing
-else. Results here look like those of the studies, with as little in them as a rule needs.
-"""
+"""Made-up results on which rules are tried, with as little in them as a rule needs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,26 +10,13 @@ import pandas as pd
 from lnattn.attention.terms import TERMS
 from lnattn.stats import Correlation
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.studies.layers_above import LayersAbove
 from lnattn_book.studies.random_keys import RandomGrid
-from lnattn_book.studies.switch import ConstantsStudy
+from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy
 from lnattn_book.studies.unselectable_words import MarkedSentence
 
 #: A number, with a fraction or without.
 Real = float | int
-
-
-@dataclass(frozen=True)
-class Trial:
-    """Made-up results, and the verdict that they must get.
-
-    name: what was planted; own: whether they are of the model that the claim is about.
-    """
-
-    name: str
-    verdict: str
-    results: tuple[Any, ...] = ()
-    named: Mapping[str, Any] = field(default_factory=dict)
-    own: bool = False
 
 
 def array(*values: Real) -> np.ndarray:
@@ -51,6 +32,11 @@ def sure(*means: Real, half: float = 0.01) -> np.ndarray:
 def near(*values: Real) -> Interval:
     """Numbers with narrow intervals."""
     return Interval.rows(sure(*values))
+
+
+def about(value: Real) -> Interval:
+    """One number with a narrow interval."""
+    return Interval(value, value - 0.01, value + 0.01)
 
 
 def rho(value: float, half: float = 0.02) -> Correlation:
@@ -74,6 +60,12 @@ def pairs(*best: Real, here: tuple[Real, ...] = (), repeated: bool = False) -> p
         "chance": [1000] * len(best),
     }
     return pd.DataFrame(table | numbers).astype(dict.fromkeys(numbers, "Int64"))
+
+
+def curve(*heads: tuple[Real, Real]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Of each head ρ and the share of rising steps, the same up to each of three places."""
+    spearman, rising = np.array(heads).T
+    return spearman, [rising] * 3
 
 
 def waves(*heads: tuple[Real, Real, Real]) -> pd.DataFrame:
@@ -164,3 +156,50 @@ def constants(heads: int, texts: int = 1, turns: int = 1, **arrays: np.ndarray) 
         "null_massive": np.ones((1, 3, heads)),
     }
     return ConstantsStudy(**(rest | arrays), record={})
+
+
+def layers_that_find(*shares: float) -> LayersAbove:
+    """Tables of layers that find these shares of 400 pieces, where chance finds 5 %."""
+    layers = len(shares)
+    is_found = np.arange(400) < 400 * np.array(shares)[:, None]
+    drawn = np.random.default_rng(0).binomial(400, 0.05, size=(2, 1, 1000)) / 400
+    chance = drawn.repeat(layers, axis=1)
+    sums = np.ones((3, layers))
+    heads = np.ones((2, layers, 1))
+    return LayersAbove(np.stack([is_found] * 2), chance, heads, sums, sums, sums, {})
+
+
+def layers_alone(*shares: float) -> LayersAbove:
+    """Tables of layers in which lone tokens say these shares of the variance."""
+    windows = np.random.default_rng(0).uniform(0.99, 1.01, size=(16, 1))
+    spread = windows * np.ones(len(shares))
+    far = (1 - np.array(shares)) * spread
+    is_found = np.ones((2, len(shares), 10), dtype=bool)
+    chance = np.ones((2, len(shares), 3))
+    return LayersAbove(is_found, chance, chance, far, spread, spread, {})
+
+
+def looking_back(
+    more: float, by_ed: float, nats: float, noise: float = 0.01
+) -> tuple[SwitchStudy, ConstantsStudy]:
+    """Of two heads, of which the first pays so much more from pieces, in forty texts."""
+    generator = np.random.default_rng(0)
+    queries = np.full((2, 40), 30)
+
+    def sums(first: float) -> np.ndarray:
+        means = np.zeros((2, 40, 2))
+        means[0, :, 0] = first
+        return 30 * (0.2 + means + noise * generator.standard_normal(means.shape))
+
+    attention = sums(more)
+    shares = sums(by_ed)[None]
+    texts = SwitchStudy(queries, attention, shares, shares, attention[None], {"terms": ["ed"]})
+    weights = constants(
+        2,
+        queries=queries,
+        nats=array(nats, 0.1),
+        turned_nats=generator.standard_normal((999, 2)),
+        turned_attention=np.stack([sums(0.0) for _ in range(5)]),
+        turned_ed=np.stack([sums(0.0) for _ in range(5)]),
+    )
+    return texts, weights

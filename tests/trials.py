@@ -1,0 +1,577 @@
+"""Trials of rules: made-up results, and the verdict that each must get, claim by claim.
+
+A rule must find what was planted and nothing else: every claim has trials in which it holds and in
+which it fails or is not seen, and most have noise that leaves it open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from made_up import (
+    about,
+    array,
+    composition,
+    contributions,
+    curve,
+    fading,
+    first_steps,
+    gpt2_heads,
+    grid_of_keys,
+    layers_alone,
+    layers_that_find,
+    looking_back,
+    marked,
+    measured,
+    near,
+    pairs,
+    paths,
+    rho,
+    sure,
+    waves,
+    written,
+)
+
+from lnattn_book.claims import brody, kamoda, mathematics, ours, residual
+from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.measures import Detail
+from lnattn_book.claims.rules import Rule
+from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
+
+#: Every rule, by the claim's id.
+RULES = {
+    rule.claim: rule
+    for source in (kamoda, brody, residual, mathematics, ours)
+    for rule in vars(source).values()
+    if isinstance(rule, Rule)
+}
+
+
+class Trial:
+    """Results, as a rule is called with them, and the verdict that they must get.
+
+    name: what was planted; own: whether they are of the model that the claim is about; measures: in
+    place of results, where these take a study that its own test makes up.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        verdict: str,
+        *results: Any,
+        own: bool = False,
+        measures: Mapping[str, Any] | None = None,
+        **named: Any,
+    ) -> None:
+        self.name = name
+        self.verdict = verdict
+        self.results = results
+        self.own = own
+        self.named = named
+        self.measures = measures
+
+
+def planted(name: str, verdict: str, **measures: Any) -> Trial:
+    """A trial of measures."""
+    return Trial(name, verdict, measures=measures)
+
+
+# T^p of a head: ρ, and the share of rising steps.
+STEADY, BENT, FALLING, LEVEL_CURVE = (0.99, 1.0), (0.95, 0.7), (-0.99, 0.0), (0.1, 0.5)
+# Position terms: cycles, and how near and wavy.
+BEND, BOTH, FLAT = (0.9, 0.6, 0.9), (0.9, 2.5, 0.9), (0.3, 0.6, 0.9)
+FAINT, FAR = (0.3, 2.5, 0.1), (0.3, 2.5, 0.9)
+Z = np.arange(12.0)
+NOISE = np.random.default_rng(0).permutation(12.0 * Z)
+# Attention on the first token, query by query.
+FADES, LEVEL = np.exp(-np.arange(40) / 5), 1 / np.arange(2.0, 42)
+RANKS = {2: 1, 8: 7}
+SHARES = np.array([[0.5, 0.4, 0.4, 0.4], [0.52, 0.42, 0.42, 0.42]])
+# Losses with scaling and without, pair by pair.
+BETTER = np.array([[6.0, 6.5], [6.1, 6.58], [6.0, 6.49]])
+MIXED = np.array([[6.0, 6.5], [6.1, 6.4], [6.0, 6.1]])
+WORSE = BETTER[:, ::-1]
+EVEN = 10 / 256
+
+TRIALS: dict[str, list[Trial]] = {
+    "K1": [
+        Trial("holds", HOLDS, float64=1e-15, float32=1e-06),
+        Trial("fails", FAILS, float64=1e-09, float32=1e-06),
+        Trial("fails 2", FAILS, float64=1e-15, float32=0.001),
+    ],
+    "K2": [
+        Trial("holds", HOLDS, key=1e-15, query=0.5),
+        Trial("fails", FAILS, key=0.001, query=0.5),
+        Trial("a test that sees no bias at all", FAILS, key=1e-15, query=1e-15),
+    ],
+    "K3": [
+        Trial("holds", HOLDS, pairs(1, 2, 3, 9, 10)),
+        Trial("in part", HOLDS_IN_PART, pairs(1, 2, 3, 9, 11)),
+        Trial("not seen", NOT_SEEN, pairs(*[900] * 9)),
+        Trial("too few pairs", UNDECIDED, pairs(1, 2, 3, 4, np.nan)),
+        Trial("half of chance lies in the interval", UNDECIDED, pairs(100, 400, 600, 1200, 1500)),
+        Trial("one pair four times over", UNDECIDED, pairs(1, 1, 1, 1, 900, repeated=True)),
+        Trial(
+            "holds on GPT-2", HOLDS, pairs(1, 1, 1, 1, 1, here=(1, 2, 3, 4, 5)), [1, 2], own=True
+        ),
+        Trial(
+            "in part on GPT-2",
+            HOLDS_IN_PART,
+            pairs(1, 1, 1, 1, 1, here=(1, 2, 3, 4, 5)),
+            [1, 3],
+            own=True,
+        ),
+        Trial("fails on GPT-2", FAILS, pairs(1, 1, 1, 1, 1, here=(2, 3, 4, 5, 6)), own=True),
+    ],
+    "K4": [
+        Trial("holds", HOLDS, sure(5, 0.5, -1)),
+        Trial("in part", HOLDS_IN_PART, sure(5, 1.5, -1)),
+        Trial("not seen", NOT_SEEN, sure(5, 3, 1.5)),
+        Trial("undecided", UNDECIDED, sure(2, 0, 0)),
+        Trial("fails on GPT-2", FAILS, sure(1.9, 0, 0), own=True),
+    ],
+    "K5": [
+        Trial("holds", HOLDS, array(0.9, 0.6), sure(0.2, 0.01), [0]),
+        Trial(
+            "largest AUROC by popular keys alone",
+            HOLDS_IN_PART,
+            array(0.9, 0.8),
+            sure(0.01, 0.1),
+            [1],
+        ),
+        Trial("fails", FAILS, array(0.9, 0.8), sure(0.2, 0.01), [1]),
+        Trial("not seen", NOT_SEEN, array(0.9), sure(0.02), [0]),
+        Trial("no pair", UNDECIDED, array(0.9, 0.6), sure(0.2, 0.01), []),
+        Trial("the interval holds the limit", UNDECIDED, array(0.9), sure(0.049), [0]),
+        Trial(
+            "a tie on which the verdict hangs",
+            UNDECIDED,
+            array(0.9, 0.8, 0.5),
+            sure(0.2, 0.01, 0.0),
+            [0, 1],
+        ),
+        Trial(
+            "a tie on which nothing hangs",
+            FAILS,
+            array(0.9, 0.8, 0.5),
+            sure(0.2, 0.01, 0.0),
+            [1, 2],
+        ),
+        Trial("fails on GPT-2", FAILS, array(0.9, 0.8), sure(0.02, 0.0), [0], own=True),
+    ],
+    "K6": [
+        Trial("holds", HOLDS, *curve(STEADY, STEADY)),
+        Trial("one head falls", HOLDS_IN_PART, *curve(STEADY, FALLING)),
+        Trial("in trend alone", HOLDS_IN_PART, *curve(BENT, BENT)),
+        Trial("not seen", NOT_SEEN, *curve(LEVEL_CURVE, LEVEL_CURVE)),
+        Trial(
+            "undecided",
+            UNDECIDED,
+            np.array([[0.95, 0.99], [0.95, 0.5]]),
+            [np.ones((2, 2))] * 3,
+        ),
+        Trial("fails on GPT-2", FAILS, *curve(*[LEVEL_CURVE] * 8), own=True),
+        Trial(
+            "in trend on GPT-2",
+            HOLDS_IN_PART,
+            *curve(LEVEL_CURVE, BENT, *[LEVEL_CURVE] * 5, BENT),
+            own=True,
+        ),
+    ],
+    "K7": [
+        Trial("holds", HOLDS, waves(BOTH, BOTH)),
+        Trial("one head near the query only far", HOLDS_IN_PART, waves(BOTH, FAR)),
+        Trial("one head without a wave", HOLDS_IN_PART, waves(BOTH, BEND)),
+        Trial("not seen", NOT_SEEN, waves((0.3, 0.6, 0.9), FAINT)),
+        Trial("in part on GPT-2", HOLDS_IN_PART, waves(FLAT, BOTH, *[FLAT] * 5, BOTH), own=True),
+    ],
+    "K8": [
+        Trial("holds", HOLDS, array(0.9, 0.6), array(0.1, 0.2)),
+        Trial("in part", HOLDS_IN_PART, array(0.9, 0.6), array(0.1, 0.8)),
+        Trial("no wave, which nothing can hide", NOT_SEEN, array(0.1, 0.2), array(0, 0)),
+        Trial("fails on GPT-2", FAILS, np.full(8, 0.1), np.zeros(8), own=True),
+    ],
+    "K9": [
+        Trial("holds", HOLDS, measured([0.9, 0.1], [0.1, 0.8], [0.1, 0.1])),
+        Trial("in part", HOLDS_IN_PART, measured([0.9], [0.1], [0.1])),
+        Trial("position alone sends a head to itself", NOT_SEEN, measured([0.2], [0.8], [0.7])),
+        Trial("undecided", UNDECIDED, measured([0.5], [0.1], [0.1])),
+        Trial("holds on GPT-2", HOLDS, gpt2_heads(7, 1), own=True),
+        Trial("fails on GPT-2", FAILS, gpt2_heads(6, 2), own=True),
+    ],
+    "K10": [
+        Trial("holds", HOLDS, *contributions(ep=0.1, pe=0.1)),
+        Trial("in part", HOLDS_IN_PART, *contributions(ep=0.1, pe=1.5, e=0.5)),
+        Trial("fails", FAILS, *contributions(ep=1.5, pe=1.5)),
+        Trial("too much noise", UNDECIDED, *contributions(ep=0.1, pe=1.0, spread=0.5)),
+        Trial("one document", UNDECIDED, *contributions(documents=1)),
+    ],
+    "K11": [
+        Trial("holds", HOLDS, [rho(0.6), rho(-0.7), rho(0.8), rho(0.0)], 5000000),
+        Trial("in part", HOLDS_IN_PART, [rho(0.6), rho(-0.7), rho(0.4), rho(0.0)], 5000000),
+        Trial("not seen", NOT_SEEN, [rho(0.3), rho(0.4)], 5000000),
+        Trial("too small a corpus", UNDECIDED, [rho(0.6)] * 3, 42000),
+    ],
+    "K12": [
+        Trial("holds", HOLDS, rho(-0.5), 46.0, 5000000),
+        Trial("in part", HOLDS_IN_PART, rho(-0.5), 7.0, 5000000),
+        Trial("far from 0 by its interval alone", FAILS, rho(-0.05), 7.0, 5000000),
+        Trial("too small a corpus", UNDECIDED, rho(-0.5), 46.0, 42000),
+    ],
+    "K13": [
+        Trial("holds", HOLDS, first=50.0, last=-40.0, spread=0.05),
+        Trial("in part", HOLDS_IN_PART, first=50.0, last=0.0, spread=0.7),
+        Trial("not seen", NOT_SEEN, first=5.0, last=0.0, spread=0.7),
+    ],
+    "K14": [
+        Trial("holds", HOLDS, ratio=array(0.01, 0.09)),
+        Trial("in part", HOLDS_IN_PART, ratio=array(0.01, 0.5)),
+        Trial("not seen", NOT_SEEN, ratio=array(0.4, 0.5)),
+    ],
+    "K15": [
+        Trial("holds", HOLDS, score=array(-3, -2), amplification=near(2, 1.2)),
+        Trial("in part", HOLDS_IN_PART, score=array(-3, -2), amplification=near(2, 1.05)),
+        Trial(
+            "amplified, but by a positive score",
+            NOT_SEEN,
+            score=array(3, -2),
+            amplification=near(2, 1),
+        ),
+        Trial("undecided", UNDECIDED, score=array(-3, -2), amplification=near(1.1, 1)),
+    ],
+    "K16": [
+        Trial("holds", HOLDS, Z, -Z + 0.01 * NOISE),
+        Trial("fails", FAILS, Z, Z + 0.01 * NOISE),
+        Trial("noise", UNDECIDED, Z, NOISE),
+        Trial("three heads", UNDECIDED, Z[:3], -Z[:3]),
+    ],
+    "K17": [
+        Trial("holds", HOLDS, [rho(0.2), rho(0.0)], 5000000),
+        Trial("not seen", NOT_SEEN, [rho(0.05), rho(0.0)], 5000000),
+        Trial("noise", UNDECIDED, [rho(0.11)], 5000000),
+        Trial("too small a corpus", UNDECIDED, [rho(0.2)], 42000),
+    ],
+    "K18": [
+        Trial("holds", HOLDS, left=near(0.05), tokens=9),
+        Trial("fails", FAILS, left=near(0.2), tokens=9),
+        Trial("undecided", UNDECIDED, left=near(0.1), tokens=9),
+    ],
+    "K19": [
+        Trial("holds", HOLDS, rho(-0.2), [rho(0.0), rho(-0.5)]),
+        Trial("not seen", NOT_SEEN, rho(-0.2), [rho(0.0), rho(0.1)]),
+    ],
+    "K20": [
+        Trial("holds", HOLDS, fading(FADES, FADES)),
+        Trial(
+            "one head takes half of all throughout", HOLDS_IN_PART, fading(FADES, np.full(40, 0.5))
+        ),
+        Trial("a head that looks near has no sink to lose", HOLDS, fading(FADES, FADES / 10)),
+        Trial("below even attention", NOT_SEEN, fading(0.8 * LEVEL)),
+        Trial("a sink that stays", NOT_SEEN, fading(2 * LEVEL)),
+        Trial("noise", UNDECIDED, fading(LEVEL * np.linspace(1, 0.4, 40), noise=0.3)),
+    ],
+    "K21": [
+        Trial("holds", HOLDS, times=near(1, 19.4)),
+        Trial("not seen", NOT_SEEN, times=near(1, 2)),
+        Trial("undecided", UNDECIDED, times=near(1, 10)),
+    ],
+    "K22": [
+        Trial("holds", HOLDS, left=0.0, of_named=0.0),
+        Trial("LayerNorm's own bias makes one as well", HOLDS_IN_PART, left=0.3, of_named=0.0),
+        Trial("fails", FAILS, left=0.3, of_named=0.2),
+    ],
+    "F1": [
+        Trial("holds", HOLDS, error=1e-15, rows=8, columns=8),
+        Trial("in part", HOLDS_IN_PART, error=1e-15, rows=8, columns=2),
+        Trial("fails", FAILS, error=0.001, rows=8, columns=2),
+    ],
+    "B1": [
+        Trial("holds", HOLDS, 1e-15, RANKS, 1e-12),
+        Trial("fails", FAILS, 1e-05, RANKS, 1e-12),
+        Trial("fails 2", FAILS, 1e-15, RANKS, 1e-05),
+        Trial("fails 3", FAILS, 1e-15, {2: 1, 8: 8}, 1e-12),
+    ],
+    "B2": [
+        Trial("holds", HOLDS, points=100, distinct=2, error=1e-12),
+        Trial("fails", FAILS, points=100, distinct=3, error=1e-12),
+        Trial("fails 2", FAILS, points=100, distinct=2, error=0.001),
+    ],
+    "B3": [
+        Trial("holds", HOLDS, keys=9, proved=9, wins=0, queries=1000),
+        Trial("fails", FAILS, keys=9, proved=8, wins=0, queries=1000),
+        Trial("fails 2", FAILS, keys=9, proved=9, wins=1, queries=1000),
+    ],
+    "B7": [
+        Trial("holds", HOLDS, grid_of_keys([[0.2, 0], [0.4, 0], [0.7, 0.1]])),
+        Trial("in part", HOLDS_IN_PART, grid_of_keys([[0.2, 0], [0.3, 0], [0.4, 0.1]])),
+        Trial("fewer keys with more", FAILS, grid_of_keys([[0.2, 0.3], [0.1, 0.3], [0, 0.1]])),
+    ],
+    "B8": [
+        Trial("holds", HOLDS, SHARES, array(0.3, 0.3, 0.3, 0.3)),
+        Trial("none", FAILS, 0 * SHARES),
+        Trial("one seed", UNDECIDED, SHARES[:1]),
+        Trial("one layer with few", HOLDS_IN_PART, SHARES * [1, 1, 1, 0.125]),
+        Trial("one layer with next to none", FAILS, SHARES * [1, 1, 1, 0.001]),
+    ],
+    "B9": [
+        Trial("holds", HOLDS, SHARES),
+        Trial("fails", FAILS, 0 * SHARES),
+    ],
+    "B10": [
+        Trial("holds", HOLDS, BETTER, BETTER, 0.5, 5),
+        Trial("lower in each pair, by chance as like as not", UNDECIDED, BETTER, MIXED, 0.5, 5),
+        Trial("fails", FAILS, WORSE, WORSE, 0.5, 5),
+        Trial("in part", HOLDS_IN_PART, BETTER, WORSE, 0.5, 5),
+        Trial("too few tokens", UNDECIDED, BETTER, BETTER, 0.003, 5),
+    ],
+    "B11": [
+        Trial("holds", HOLDS, *marked((False, True, False), 0.01)),
+        Trial("one of ten is lost anyway", UNDECIDED, *marked((False, True, False), 0.1)),
+        Trial("fails", FAILS, *marked((True, False, False), 0.9)),
+        Trial("none lost, as by chance", UNDECIDED, *marked((True, False, False), 0.1)),
+    ],
+    "B12": [
+        Trial("holds", HOLDS, [584, 413752, 446250]),
+        Trial("fails", FAILS, [585, 413499, 458458]),
+    ],
+    "B14": [
+        Trial("holds", HOLDS, uneven=0.1, bare=0.7, scaled=0.0),
+        Trial("in part", HOLDS_IN_PART, uneven=0.0, bare=0.7, scaled=0.0),
+        Trial("fails", FAILS, uneven=0.0, bare=0.7, scaled=0.1),
+    ],
+    "B15": [
+        Trial("holds", HOLDS, {8: 2.0, 16: 1.1, 32: 0.9}, 5),
+        Trial("no help at any width", UNDECIDED, {8: 0.5, 16: 1.1, 32: 0.9}, 5),
+        Trial("fails", FAILS, {8: 1.1, 16: 2.0, 32: 0.9}, 5),
+        Trial("undecided", UNDECIDED, {8: 2.0, 16: 1.1}, 5),
+    ],
+    "B16": [
+        Trial("holds", HOLDS, layers=0.0, heads=0.05, windows=12),
+        Trial("in part", HOLDS_IN_PART, layers=0.0, heads=0.5, windows=12),
+        Trial("fails", FAILS, layers=0.2, heads=0.5, windows=12),
+    ],
+    "R1": [
+        Trial("holds", HOLDS, error=1e-15, without_bias=0.0),
+        Trial("in part", HOLDS_IN_PART, error=1e-15, without_bias=0.4),
+        Trial("fails", FAILS, error=1e-06, without_bias=0.4),
+    ],
+    "R2": [
+        Trial("holds", HOLDS, error=1e-15),
+        Trial("fails", FAILS, error=1e-06),
+    ],
+    "R3": [
+        Trial("holds", HOLDS, parts=40, float64=1e-15, float32=1e-06),
+        Trial("fails", FAILS, parts=40, float64=1e-15, float32=0.001),
+        Trial("fails 2", FAILS, parts=40, float64=1e-06, float32=1e-06),
+    ],
+    "R4": [
+        Trial("holds", HOLDS, attention_only=1e-15, complete=1e-14),
+        Trial("fails", FAILS, attention_only=1e-15, complete=1e-06),
+    ],
+    "R6": [
+        Trial("holds", HOLDS, *composition(3.0, 2.0)),
+        Trial("in part", HOLDS_IN_PART, *composition(3.0, 1.2)),
+        Trial("fails", FAILS, *composition(1.2, 1.0)),
+        Trial(
+            "half of the layer pairs have none in the tail",
+            UNDECIDED,
+            composition(3, 3)[0],
+            np.tile([[3, 0], [1, 1]], (3, 1, 3)),
+        ),
+    ],
+    "R7": [
+        Trial("holds", HOLDS, *paths(2.0, 0.5)),
+        Trial("fails", FAILS, *paths(0.5, 2.0)),
+        Trial("undecided", UNDECIDED, *paths(1.0, 1.0)),
+        Trial("holds 2", HOLDS, *paths(0.5, 0.0)),
+    ],
+    "M3": [
+        Trial("holds", HOLDS, by_rows=True, by_columns=True),
+        Trial("in part", HOLDS_IN_PART, by_rows=False, by_columns=True),
+        Trial("fails", FAILS, by_rows=False, by_columns=False),
+    ],
+    "M4": [
+        Trial("holds", HOLDS, over=0.0, under=0.0, h=1.0),
+        Trial("fails", FAILS, over=0.5, under=-1.0, h=1.0),
+    ],
+    "M6": [
+        Trial("holds", HOLDS, pre=1e-09, post=1e-09, both=1e-09),
+        Trial("fails", FAILS, pre=1e-09, post=1e-09, both=0.01),
+    ],
+    "M7": [
+        Trial("holds", HOLDS, moved=0.0),
+        Trial("fails", FAILS, moved=0.1),
+    ],
+    "M8": [
+        Trial("holds", HOLDS, pre=2.0, post=50.0, seeds=5),
+        Trial("in part", HOLDS_IN_PART, pre=2.0, post=5.0, seeds=5),
+        Trial("fails", FAILS, pre=5.0, post=2.0, seeds=5),
+        Trial("fails 2", FAILS, pre=20.0, post=50.0, seeds=5),
+    ],
+    "M12": [
+        Trial("holds", HOLDS, over_seq=0.0, over_feat=0.0),
+        Trial("fails", FAILS, over_seq=0.5, over_feat=0.0),
+    ],
+    "M13": [
+        Trial("holds", HOLDS, off=0.0, transposed=0.0),
+        Trial("fails", FAILS, off=1.1, transposed=1.1),
+    ],
+    "M14": [
+        Trial("holds", HOLDS, share=0.6, context=4096),
+        Trial("fails", FAILS, share=0.4, context=1024),
+    ],
+    "S13": [
+        Trial("holds", HOLDS, layers_that_find(0.05, 0.05, 0.4)),
+        Trial("the first joins most", HOLDS_IN_PART, layers_that_find(0.5, 0.3, 0.05)),
+        Trial("chance in every layer", FAILS, layers_that_find(0.05, 0.05, 0.05)),
+    ],
+    "S14": [
+        Trial("holds", HOLDS, layers_alone(1.0, 0.9, 0.7)),
+        Trial("in one layer", HOLDS_IN_PART, layers_alone(1.0, 0.7, 0.3)),
+        Trial("in none", FAILS, layers_alone(1.0, 0.3, -0.2)),
+    ],
+    "D1": [
+        Trial("holds", HOLDS, np.array([[0.08, 0.06, 0.1], [0.09, -0.01, 0.2]])),
+        Trial("in part", HOLDS_IN_PART, np.array([[0.02, 0.01, 0.03]])),
+        Trial("not seen", NOT_SEEN, np.array([[-0.02, -0.03, -0.01]])),
+        Trial(
+            "above 0 alone, but not as the best of four",
+            UNDECIDED,
+            np.array([[0.02, 0.001, 0.03], *[[0, -0.01, 0.01]] * 3]),
+        ),
+    ],
+    "D3": [
+        Trial("holds", HOLDS, array(2.1, 3) * EVEN, array(1, 1) * EVEN),
+        Trial("fails", FAILS, array(1.9, 1) * EVEN, array(3, 3) * EVEN),
+        Trial(
+            "heads that learnt nothing do, too", UNDECIDED, array(2.1, 3) * EVEN, array(2, 3) * EVEN
+        ),
+    ],
+    "D5": [
+        Trial("holds", HOLDS, array(2, 3, 4), array(1, 2, 3.1)),
+        Trial("fails", FAILS, array(1, 2, 3.1), array(2, 3, 4)),
+        Trial("noise", UNDECIDED, array(0, 1, 2), array(1, 1, 1)),
+        Trial("two pairs", UNDECIDED, array(2, 2.1), array(1, 1)),
+    ],
+    "D9": [
+        Trial("holds", HOLDS, *looking_back(0.5, 0.4, 4.0)),
+        Trial("another term does it", HOLDS_IN_PART, *looking_back(0.5, 0.1, 4.0)),
+        Trial(
+            "constants that are turned do it as well", HOLDS_IN_PART, *looking_back(0.5, 0.4, 0.5)
+        ),
+        Trial("both kinds look back alike", NOT_SEEN, *looking_back(0.02, 0.02, 4.0)),
+        Trial("noise", UNDECIDED, *looking_back(0.12, 0.1, 4.0, noise=0.2)),
+    ],
+    "N7": [
+        Trial("holds", HOLDS, written(0.1, 0.3, 0.79)),
+        Trial("in part", HOLDS_IN_PART, written(0.1, 0.3, 0.81)),
+        Trial("one half is not more than half", FAILS, written(0.1, 0.9, 1.0, 0.2)),
+    ],
+    "N8": [
+        Trial("holds", HOLDS, written(0.7, *[1.1] * 9)),
+        Trial("in part", HOLDS_IN_PART, written(0.7, 0.7, *[1.1] * 8)),
+        Trial("in part 2", HOLDS_IN_PART, written(1.6, 1.7)),
+        Trial("fails", FAILS, written(0.1, 0.2)),
+    ],
+    "N11": [
+        Trial("holds", HOLDS, *first_steps(0.36)),
+        Trial("in part", HOLDS_IN_PART, *first_steps(0.6)),
+        Trial("49 seeds", UNDECIDED, *first_steps(0.36, n=49)),
+        Trial("nothing", FAILS, *first_steps(0.0)),
+        Trial("as much as chance", FAILS, *first_steps(1)),
+    ],
+    "B4": [
+        planted("holds", HOLDS, ratio=near(3, 3), seeds=10, levels=2),
+        planted("sooner, not much", HOLDS_IN_PART, ratio=near(1.5, 3), seeds=10, levels=2),
+        planted("fails", FAILS, ratio=near(0.9, 3), seeds=10, levels=2),
+        planted("four seeds", UNDECIDED, ratio=near(3, 3), seeds=4, levels=2),
+    ],
+    "B5": [
+        planted("holds", HOLDS, **{"with": about(40), "without": about(1)}, runs=10),
+        planted("both turn", HOLDS_IN_PART, **{"with": about(40), "without": about(40)}, runs=10),
+        planted("fails", FAILS, **{"with": about(1), "without": about(40)}, runs=10),
+    ],
+    "B6": [
+        planted("holds", HOLDS, **{"with": about(13), "without": about(60)}, runs=5),
+        planted("fails", FAILS, **{"with": about(60), "without": about(13)}, runs=5),
+    ],
+    "B13": [
+        planted("holds", HOLDS, lead=near(0, 0), other=about(0), arms="two", seeds=5),
+        planted("fails", FAILS, lead=near(-2, -2), other=about(-2), arms="two", seeds=5),
+    ],
+    "S1": [
+        planted(
+            "holds",
+            HOLDS,
+            share=Interval(0.3, 0.28, 0.32),
+            found=0.3,
+            chance=0.04,
+            band=0.05,
+            times=Interval(7.5, 7, 8),
+            pieces=500,
+            head=Detail(4),
+        ),
+        planted(
+            "chance",
+            NOT_SEEN,
+            share=Interval(0.04, 0.03, 0.05),
+            found=0.04,
+            chance=0.04,
+            band=0.05,
+            times=Interval(1, 0.8, 1.2),
+            pieces=500,
+            head=Detail(4),
+        ),
+    ],
+    "S7": [
+        planted(
+            "holds",
+            HOLDS,
+            whole=about(0.05),
+            alone=about(0.05),
+            pairs=about(0.05),
+            tokens=500,
+            head=Detail(1),
+        ),
+        planted(
+            "fails",
+            FAILS,
+            whole=about(-0.05),
+            alone=about(0.05),
+            pairs=about(0.05),
+            tokens=500,
+            head=Detail(1),
+        ),
+    ],
+    "S11": [
+        planted(
+            "holds",
+            HOLDS,
+            whole=Interval(0.08, 0.04, 0.12),
+            alone=array(0.08, 0.09),
+            alone_low=Detail(array(0.05, 0.06)),
+            seeds=2,
+        ),
+        planted(
+            "fails",
+            FAILS,
+            whole=Interval(0.0, -0.01, 0.01),
+            alone=array(0.08, 0.09),
+            alone_low=Detail(array(0.05, 0.06)),
+            seeds=2,
+        ),
+    ],
+    "N1": [
+        planted("holds", HOLDS, lead=near(2), seeds=10, of="one less the other"),
+        planted("fails", FAILS, lead=near(-2), seeds=10, of="one less the other"),
+        planted("nine seeds", UNDECIDED, lead=near(2), seeds=9, of="one less the other"),
+    ],
+    "U4": [
+        Trial("holds", HOLDS, ratio=near(1, 1, 1, 1), furthest=1.0),
+        Trial("one width", HOLDS_IN_PART, ratio=near(1, 2, 2, 2), furthest=2.0),
+        Trial("fails", FAILS, ratio=near(2, 2, 2, 2), furthest=2.0),
+        Trial("open", UNDECIDED, ratio=near(1.25, 2, 2, 2), furthest=2.0),
+    ],
+}

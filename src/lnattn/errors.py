@@ -68,7 +68,8 @@ def one_line(message: object, length: int = SHOWN) -> str:
     >>> one_line("x" * 1000, length=9)
     'xxxx…xxxx'
     """
-    line = " ".join(str(message).split())
+    said = str(message).partition("Exception raised from ")[0]  # torch adds its stack in C++
+    line = " ".join(said.split())
     if len(line) <= length:
         return line
     half = (length - 1) // 2

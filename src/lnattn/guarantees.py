@@ -17,7 +17,7 @@ A learned sink is one summand more, the same in every text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple, Protocol, no_type_check
 
@@ -29,7 +29,7 @@ from lnattn.attention.folding import fold
 from lnattn.attention.terms import sigma_of_pairs
 from lnattn.compiled import compiled, in_threads, thread_count
 from lnattn.errors import ShapeError, TokenError
-from lnattn.ids import whole_ids
+from lnattn.ids import TokenIds, whole_ids
 from lnattn.inputs import require, whole_number
 from lnattn.rotary.fold import fold_relative
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer, apply_rotary
@@ -41,7 +41,7 @@ _SCORES = 1 << 21
 #: Tokens whose divisors at all places stay in a core's cache.
 _TILE = 512
 #: Token ids, as a list or a tensor.
-Ids = Sequence[int] | Int[Tensor, "n"]
+Ids = TokenIds
 
 
 class Guarantee(NamedTuple):

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Int
 
 from lnattn.errors import TokenError, one_line
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    #: What is taken for the ids of one text: a list, an array, a tensor, what a tokenizer answers.
+    TokenIds: TypeAlias = (
+        Sequence[int] | Sequence[Sequence[int]] | np.ndarray | Tensor | Mapping[str, Any]
+    )
+else:
+    TokenIds = Any
 
 
 def whole_ids(
@@ -15,20 +26,28 @@ def whole_ids(
 ) -> Int[np.ndarray, "n"]:
     """The ids as a non-empty int64 array; a list, an array or a tensor on any device may be given.
 
+    What a tokenizer answers may be given too (its `input_ids` are taken), and a batch of one text.
     size: ids run from 0 to size − 1 (None: only negative ones are refused); what, of: how messages
     call one of them and all of them. Raises `TokenError` for anything but one row of whole numbers.
 
     >>> whole_ids([3, 1], size=4)
     array([3, 1])
     """
+    if isinstance(ids, Mapping) and "input_ids" in ids:  # a BatchEncoding
+        ids = ids["input_ids"]
+    elif hasattr(ids, "offsets") and hasattr(ids, "ids"):  # an Encoding of tokenizers
+        ids = ids.ids
     if hasattr(ids, "detach"):
         ids = _from_tensor(ids, what)
     try:
         given = np.asarray(ids)
     except (ValueError, TypeError):  # rows of several lengths, or no numbers at all
         given = np.empty((0, 0))
+    if given.ndim == 2 and len(given) == 1:
+        given = given[0]
     if given.ndim != 1 or len(given) == 0:
-        raise TokenError(f"{what}s must be a non-empty list, not shape {list(given.shape)}.")
+        more = "; give one text at a time" if given.ndim == 2 and len(given) > 1 else ""
+        raise TokenError(f"{what}s must be a non-empty list, not shape {list(given.shape)}{more}.")
     if given.dtype.kind not in "iu":
         raise TokenError(f"{what}s must be whole numbers, not {given.dtype} as {given[0]!r}.")
     wrong = given[(given < 0) | (given >= size)] if size is not None else given[given < 0]

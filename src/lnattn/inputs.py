@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from scipy import sparse
@@ -41,6 +41,10 @@ _MADE_BY = {
 #: Kinds that add positions to the input, and kinds whose positions stand between query and key.
 _ABSOLUTE = {"AttentionLayer", "Embeddings", "FirstLayer", "FoldedAttention"}
 _RELATIVE = {"FoldedRelative", "RelativeAttention", "RelativeFirstLayer", "TokenEmbeddings"}
+
+
+#: What is taken for a mask: booleans, or 0 and 1, as a tensor, an array or lists.
+Mask: TypeAlias = Any
 
 
 def shown(value: object) -> str:
@@ -113,6 +117,41 @@ def matrix(
     if not math.isfinite(tensor.abs().max()):
         raise ShapeError(f"{name} holds NaN or infinite values; check where it comes from.")
     return tensor
+
+
+def checked_mask(value: Any, shape: Sequence[int], axes: str) -> Tensor:
+    """A mask as booleans, True for what is there; `ShapeError` for anything else than a mask.
+
+    shape: the axes that it must have, of which it may leave out or shorten to 1 any but the last;
+    axes: their names, for the message. 0 and 1 of any type are read; an additive mask, as
+    transformers makes it (0 for what is there, −∞ for what is not), is refused.
+
+    >>> checked_mask([1, 1, 0], (3,), "key").tolist()
+    [True, True, False]
+    """
+    try:
+        mask = torch.as_tensor(value).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ShapeError(
+            f"the mask must be a tensor of booleans, not {shown(value)}; give True for real tokens."
+        ) from error
+    wanted = list(shape)
+    ends = wanted[len(wanted) - mask.ndim :]
+    fits = 0 < mask.ndim <= len(wanted) and mask.shape[-1] == wanted[-1]
+    fits = fits and all(n in (1, size) for n, size in zip(mask.shape, ends, strict=True))
+    if not fits:
+        raise ShapeError(
+            f"the mask must be [{axes}] = {wanted}, one entry for each, not {list(mask.shape)}; "
+            "that a query sees no later key is known of the model, and stands in no mask."
+        )
+    if mask.dtype == torch.bool:
+        return mask
+    if not bool(((mask == 0) | (mask == 1)).all()) or (mask.is_floating_point() and not mask.any()):
+        raise ShapeError(
+            "the mask holds other numbers than 0 and 1, or zeros alone, as an additive mask does "
+            "(0 for real tokens, −∞ for padding); give booleans, True for real tokens: mask == 0."
+        )
+    return mask.bool()
 
 
 def checked_bigrams(counts: Any) -> Any:

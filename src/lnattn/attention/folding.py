@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.attention.forward import causal_mask
 from lnattn.attention.layernorm import center, divide_by_sigma
 from lnattn.errors import ShapeError
-from lnattn.inputs import plain_tensor, require
+from lnattn.inputs import Mask, checked_mask, plain_tensor, require
 from lnattn.weights import AttentionLayer, Heads
 
 
@@ -73,18 +73,18 @@ class FoldedAttention(Heads):
     def attention(
         self,
         x: Float[Tensor, "*batch n d_model"],
-        mask: Bool[Tensor, "*batch n"] | None = None,
+        mask: Mask | None = None,
     ) -> Float[Tensor, "*batch head n n"]:
         """α_ij = softmax_j(s_ij / scale) over the keys a query may see.
 
-        `mask`: True for real tokens, False for padding, which no query attends to.
+        `mask` [*batch n]: True for real tokens, False for padding, which no query attends to.
         """
         return softmax_over_keys(self.scores(x), self.scale, self.causal, mask, self.window)
 
     def output(
         self,
         x: Float[Tensor, "*batch n d_model"],
-        mask: Bool[Tensor, "*batch n"] | None = None,
+        mask: Mask | None = None,
     ) -> Float[Tensor, "*batch n d_model"]:
         """ATTN'(x_i) = Σ_h Σ_j α_hij LN'(x_j) W_VO + b_VO: what the block adds to the residual."""
         return self.head_outputs(x, mask).sum(dim=-3) + self.b_VO
@@ -92,7 +92,7 @@ class FoldedAttention(Heads):
     def head_outputs(
         self,
         x: Float[Tensor, "*batch n d_model"],
-        mask: Bool[Tensor, "*batch n"] | None = None,
+        mask: Mask | None = None,
     ) -> Float[Tensor, "*batch head n d_model"]:
         """The summand of each head in `output`, without b_VO."""
         values = torch.einsum("...jd,hdk->...hjk", self.normalised(x), self.W_V)
@@ -168,27 +168,26 @@ def softmax_over_keys(
     scores: Float[Tensor, "*batch head query key"],
     scale: float,
     causal: bool,
-    mask: Bool[Tensor, "*batch key"] | None = None,
+    mask: Mask | None = None,
     window: int | None = None,
     sinks: Float[Tensor, "head"] | None = None,
 ) -> Float[Tensor, "*batch head query key"]:
     """softmax_j(scores / scale) over the keys that each query may see.
 
     With `causal`, queries are the last positions of the keys (query i sees keys up to i), and with
-    a `window` only the last so many of these. mask: True for the keys that exist, of every text.
+    a `window` only the last so many of these. mask ``[*batch key]``: True for the keys that exist.
     sinks: a logit beside those of the keys, which takes its share of the 1 and is left out of what
     is returned. A query that may see no key at all gets zero attention. Raises `ShapeError` for
-    scores that are not finite, and for a mask of another number of keys.
+    scores that are not finite, and for a mask of another shape or of other things than true and
+    false.
     """
     queries, keys = scores.shape[-2:]
     every = torch.ones(queries, keys, dtype=torch.bool)
     visible = (causal_mask(queries, keys, window) if causal else every).to(scores.device)
     if mask is not None:
-        if mask.shape[-1] != keys:
-            raise ShapeError(
-                f"the mask covers {mask.shape[-1]} tokens, the scores {keys}; give one entry each."
-            )
-        visible = visible & mask[..., None, None, :].bool()
+        batch = scores.shape[:-3]
+        known = checked_mask(mask, [*batch, keys], " ".join([*["text"] * len(batch), "key"]))
+        visible = visible & known.to(scores.device)[..., None, None, :]
     if not math.isfinite(scores.detach().amax()):  # NaN where any score is
         bad = ~scores.isfinite().all(-1).all(-1).reshape(-1, scores.shape[-3]).all(0)
         raise ShapeError(

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import ShapeError
-from lnattn.inputs import require, whole_number
+from lnattn.inputs import Mask, checked_mask, require, whole_number
 from lnattn.transformer import ACTIVATIONS, Block, FeedForward
 from lnattn.weights import AttentionLayer, LayerNorm
 
@@ -37,16 +37,19 @@ def attention_pattern(
     q: Float[Tensor, "head query d_head"],
     k: Float[Tensor, "head key d_head"],
     scale: float,
-    mask: Bool[Tensor, "query key"] | None = None,
+    mask: Mask | None = None,
 ) -> Float[Tensor, "head query key"]:
     """α = softmax over `key` of (q · k)/scale, each row a probability distribution over tokens.
 
     Raises `ShapeError` for a mask of another shape than the scores: one row would be taken for all.
     """
-    if mask is not None and mask.shape != (q.shape[1], k.shape[1]):
-        raise ShapeError(
-            f"the mask must be [query key] = [{q.shape[1]}, {k.shape[1]}], not {list(mask.shape)}."
-        )
+    if mask is not None:
+        if tuple(getattr(mask, "shape", ())) != (q.shape[1], k.shape[1]):
+            given = list(getattr(mask, "shape", []))
+            raise ShapeError(
+                f"the mask must be [query key] = [{q.shape[1]}, {k.shape[1]}], not {given}."
+            )
+        mask = checked_mask(mask, (q.shape[1], k.shape[1]), "query key").to(q.device)
     scores = (q @ k.mT) / scale
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)

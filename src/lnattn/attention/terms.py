@@ -21,7 +21,7 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention, first_block, softmax_over_keys
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError, TermError, TokenError
-from lnattn.ids import whole_ids
+from lnattn.ids import TokenIds, whole_ids
 from lnattn.inputs import real_number, require
 from lnattn.weights import Embeddings
 
@@ -167,7 +167,7 @@ class SixTerms(PairTerms):
 def six_terms(
     folded: FoldedAttention,
     embeddings: Embeddings,
-    token_ids: Int[Tensor, "n"] | Sequence[int],
+    token_ids: TokenIds,
     positions: Int[Tensor, "n"] | Sequence[int] | None = None,
 ) -> SixTerms:
     """The six terms of a sequence of tokens; positions 0 … n−1 unless given.
@@ -219,7 +219,7 @@ def warn_of_rounding(x: Float[Tensor, "n d_model"]) -> None:
 
 def input_rows(
     embeddings: Embeddings,
-    token_ids: Int[Tensor, "n"] | Sequence[int],
+    token_ids: TokenIds,
     positions: Int[Tensor, "n"] | Sequence[int] | None = None,
 ) -> tuple[Float[Tensor, "n d_model"], Float[Tensor, "n d_model"]]:
     """Rows of W_E and W_P for a sequence, after checking every index.
@@ -247,7 +247,7 @@ def check_indices(indices: Any, size: int, what: str, of: str) -> Int[Tensor, "n
 
 def sigma_of_pairs(
     embeddings: Embeddings,
-    token_ids: Int[Tensor, "n"] | list[int],
+    token_ids: TokenIds,
     positions: Int[Tensor, "m"] | list[int],
     eps: float,
 ) -> Float[Tensor, "n m"]:

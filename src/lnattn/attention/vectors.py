@@ -19,6 +19,7 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention, first_block
 from lnattn.attention.terms import check_indices, sigma_of_pairs
 from lnattn.errors import ShapeError, TokenError
+from lnattn.ids import TokenIds
 from lnattn.inputs import matrix, plain_tensor, require
 from lnattn.stats import blocks
 from lnattn.weights import Embeddings, is_finite
@@ -125,7 +126,7 @@ class TokenVectors:
         permuted_keys = self.keys[:, order] if keys else self.keys
         return TokenVectors(self.queries[:, order], permuted_keys, self.tokens)
 
-    def scores(self, token_ids: Int[Tensor, "n"] | Sequence[int]) -> Float[Tensor, "head n vocab"]:
+    def scores(self, token_ids: TokenIds) -> Float[Tensor, "head n vocab"]:
         """T^ee of the given query tokens with the whole vocabulary, not divided by √d_head."""
         queries = self.queries[:, self._rows(self._checked(token_ids))]
         # Heads that share keys are one taller matrix: [key_head group·n width].
@@ -142,7 +143,7 @@ class TokenVectors:
             raise TokenError(f"the query of token {int(absent[0])} is not among these vectors.")
         return rows
 
-    def _checked(self, token_ids: Int[Tensor, "n"] | Sequence[int]) -> Int[Tensor, "n"]:
+    def _checked(self, token_ids: TokenIds) -> Int[Tensor, "n"]:
         return check_indices(token_ids, self.vocab_size, "token id", "the vocabulary")
 
 
@@ -249,9 +250,7 @@ def ranks(
     return (result + 1).T
 
 
-def heat_map(
-    vectors: TokenVectors, token_ids: Int[Tensor, "n"] | Sequence[int]
-) -> Float[Tensor, "head query key"]:
+def heat_map(vectors: TokenVectors, token_ids: TokenIds) -> Float[Tensor, "head query key"]:
     """T^ee among the given tokens, all with all (Fig. 2B and 12), not divided by √d_head."""
     require(vectors, TokenVectors, "vectors")
     ids = vectors._checked(token_ids)

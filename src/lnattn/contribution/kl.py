@@ -18,15 +18,15 @@ from typing import no_type_check
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy.special import logsumexp
-from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention, first_block
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import TERMS, input_rows
 from lnattn.compiled import compiled
 from lnattn.errors import ShapeError
+from lnattn.ids import TokenIds, whole_ids
 from lnattn.inputs import real_number, require
 from lnattn.products import multiply, one_thread_a_call
 from lnattn.weights import Embeddings, check_width
@@ -78,7 +78,7 @@ class SixTermBlocks:
 
     def measure(
         self,
-        token_ids: Int[Tensor, "n"] | list[int],
+        token_ids: TokenIds,
         of_block: Callable[[np.ndarray, int | None], np.ndarray],
         keys_last: bool,
     ) -> Float[np.ndarray, "term head n"]:
@@ -93,7 +93,7 @@ class SixTermBlocks:
         heads = len(self._projection)
         measured = np.empty((len(TERMS), heads, n), dtype=np.float32)
         # A text repeats its words: each distinct token is projected once.
-        all_ids = torch.as_tensor(token_ids).cpu()
+        all_ids = torch.from_numpy(whole_ids(token_ids))
         ids, inverse = torch.unique(all_ids, return_inverse=True)
         distinct = self._embeddings.tokens()[ids]
 
@@ -130,7 +130,7 @@ class SixTermBlocks:
 class SixTermKL(SixTermBlocks):
     """Computes the divergences of documents, one call each; made as `SixTermBlocks` is."""
 
-    def __call__(self, token_ids: Int[Tensor, "n"] | list[int]) -> Float[np.ndarray, "term head n"]:
+    def __call__(self, token_ids: TokenIds) -> Float[np.ndarray, "term head n"]:
         """KL(α ‖ α without T) in nats for T in the order of `TERMS`, float32.
 
         Raises `TokenError` for an empty document, one longer than the context, or an unknown token.

@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from lnattn.errors import CheckpointError, ShapeError
+from lnattn.ids import TokenIds, whole_ids
 from lnattn.inputs import whole_number
 from lnattn.models.architectures import BERT
 from lnattn.models.modules import family_of_module, unwrapped
@@ -33,7 +34,7 @@ QueriesAndKeys = tuple[Tensor, Tensor]
 def context_free(
     model: Any,
     layer: int,
-    token_ids: Int[Tensor, "token"] | Sequence[int] | None = None,
+    token_ids: TokenIds | None = None,
     positions: Sequence[int] = (0,),
 ) -> Float[Tensor, "position token d_model"]:
     """What arrives at a layer of texts that are one token each, at each of several positions.
@@ -45,8 +46,8 @@ def context_free(
 
     [position token d_model], in the model's own dtype: the residual that the block's norm reads,
     or, where norms stand after the blocks (BERT), what has gone through that norm. A decoder that
-    also reads an encoder (Whisper) runs without one. Raises `ShapeError` for a layer, position or
-    token that the model does not have, and `CheckpointError` as `first_layer` does.
+    also reads an encoder (Whisper) runs without one. Raises `ShapeError` for a layer or position
+    and `TokenError` for a token that the model does not have, `CheckpointError` as `first_layer`.
 
     >>> from transformers import GPT2Config, GPT2LMHeadModel
     >>> config = GPT2Config(n_embd=24, n_head=3, n_layer=2, vocab_size=50, n_positions=20)
@@ -81,16 +82,11 @@ class WholeModel:
     def checked_tokens(self, token_ids: Any) -> Int[Tensor, "token"]:
         """The token ids as a tensor, all of the vocabulary where none are given.
 
-        Raises `ShapeError` for what is no list of the model's tokens.
+        Raises `TokenError` for what is no list of the model's tokens.
         """
-        ids = torch.arange(self.vocab_size) if token_ids is None else torch.as_tensor(token_ids)
-        is_list = ids.ndim == 1 and len(ids) > 0 and not ids.is_floating_point()
-        if not is_list or int(ids.min()) < 0 or int(ids.max()) >= self.vocab_size:
-            raise ShapeError(
-                "token_ids must be a list of whole numbers, not empty, from 0 to "
-                f"{self.vocab_size - 1}, the model's tokens."
-            )
-        return ids.long()
+        if token_ids is None:
+            return torch.arange(self.vocab_size)
+        return torch.from_numpy(whole_ids(token_ids, self.vocab_size))
 
     def checked_positions(self, positions: Sequence[int]) -> list[int]:
         """The positions, each one that the model has.

@@ -29,9 +29,9 @@ class GPT2(Family):
     first_layer = ("wpe.", "h.0.ln_1.", "h.0.attn.")
     output = "h.0.attn.c_proj"
     sizes = (
-        ("n_embd", "hidden_size"),
-        ("n_head", "num_attention_heads"),
-        ("n_layer", "num_hidden_layers"),
+        ("hidden_size", "n_embd"),
+        ("num_attention_heads", "n_head"),
+        ("num_hidden_layers", "n_layer"),
     )
 
     def check_variant(self) -> None:
@@ -44,7 +44,7 @@ class GPT2(Family):
             )
 
     def embeddings(self) -> Embeddings:
-        positions = self.setting("n_positions", "n_ctx", "max_position_embeddings")
+        positions = self.setting("max_position_embeddings", "n_positions", "n_ctx")
         vocab = self.setting("vocab_size")
         # A partial checkpoint has no token embeddings; position terms need none.
         table = self.token_table(self.tokens)
@@ -60,6 +60,7 @@ class GPT2(Family):
         scale = math.sqrt(self.d_head) if self.flag("scale_attn_weights", True) else 1.0
         if self.flag("scale_attn_by_inverse_layer_idx", False):
             scale *= layer + 1
+        scale = self.scale_told(f"{at}attn", scale)
         out = self.read(f"{at}attn.c_proj.weight", d, d), self.read(f"{at}attn.c_proj.bias", d)
         return self.assemble(
             layer,
@@ -81,7 +82,11 @@ class GPTNeo(Family):
     tokens = "wte.weight"
     first_layer = ("wpe.", "h.0.ln_1.", "h.0.attn.")
     output = "h.0.attn.attention.out_proj"
-    sizes = (("hidden_size",), ("num_heads",), ("num_layers",))
+    sizes = (
+        ("hidden_size",),
+        ("num_attention_heads", "num_heads"),
+        ("num_hidden_layers", "num_layers"),
+    )
 
     def embeddings(self) -> Embeddings:
         positions = self.setting("max_position_embeddings")
@@ -98,7 +103,7 @@ class GPTNeo(Family):
             self.layer_norm(f"h.{layer}.ln_1", self.number("layer_norm_epsilon", 1e-5)),
             *(self.linear(f"{at}{name}_proj", bias=False) for name in "qkv"),
             self.linear(f"{at}out_proj"),
-            scale=1.0,
+            scale=self.scale_told(at.removesuffix("."), 1.0),
             window=self._window(layer),
         )
 
@@ -163,6 +168,7 @@ class OPT(Family):
             layer,
             self.layer_norm(f"{at}_layer_norm", 1e-5),
             *(self.linear(f"{at}.{name}_proj", bias=bias) for name in ("q", "k", "v", "out")),
+            scale=self.scale_told(at, math.sqrt(self.d_head)),
         )
 
 
@@ -181,7 +187,7 @@ class Whisper(Family):
     twins = ("proj_out.weight",)
     part = "decoder"
     sizes = (
-        ("d_model", "hidden_size"),
+        ("hidden_size", "d_model"),
         ("decoder_attention_heads",),
         ("decoder_layers",),
     )
@@ -201,6 +207,7 @@ class Whisper(Family):
             self.layer_norm(f"{at}_layer_norm", 1e-5),
             *(self.linear(f"{at}.{name}_proj", bias=name != "k") for name in ("q", "k", "v")),
             self.linear(f"{at}.out_proj"),
+            scale=self.scale_told(at, math.sqrt(self.d_head)),
         )
 
 
@@ -257,6 +264,7 @@ class BERT(Family):
             self.layer_norm(ln, self.number("layer_norm_eps", 1e-12)),
             *(self.linear(f"{at}self.{name}") for name in ("query", "key", "value")),
             self.linear(f"{at}output.dense"),
+            scale=self.scale_told(f"{at}self", math.sqrt(self.d_head)),
             causal=self.flag("is_decoder", False),
         )
 

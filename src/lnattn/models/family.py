@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from itertools import product
 from typing import Any, ClassVar
@@ -9,7 +10,8 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from lnattn.errors import CheckpointError, one_line
-from lnattn.models.settings import Settings
+from lnattn.models.adapters import beside, check_module, refuse_adapters
+from lnattn.models.settings import Settings, checked_number
 from lnattn.models.sources import WeightSource
 from lnattn.weights import AttentionLayer, LayerNorm, is_finite
 
@@ -19,8 +21,6 @@ WRAPPERS = (
     *("_orig_mod.", "module.", "base_model.model.", "pretrained_model."),
     *("language_model.", "model.language_model.", "model.text_model."),
 )
-#: Parts of names that adapters add beside the weights, which are then not those of the model.
-_ADAPTERS = (".lora_A.", ".lora_B.", ".base_layer.", ".lora_embedding_A")
 
 
 class Family:
@@ -42,7 +42,8 @@ class Family:
     #: Other names of the token embeddings, without any prefix: always, and where they are tied.
     aliases: tuple[str, ...] = ()
     twins: tuple[str, ...] = ("lm_head.weight",)
-    #: Where the configuration says (d_model, heads, layers); alternatives in order.
+    #: Where the configuration says (d_model, heads, layers); alternatives in order. Of two names
+    #: for one size transformers takes the general one, whatever stands first.
     sizes: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("hidden_size",),
         ("num_attention_heads",),
@@ -70,12 +71,7 @@ class Family:
         """
         label = self.weights.label
         names = list(self.weights.names())
-        if adapted := next((name for name in names if any(a in name for a in _ADAPTERS)), None):
-            raise CheckpointError(
-                f"{label} holds adapters beside its weights ({one_line(adapted, 80)}), so neither "
-                "are what the model computes with; merge them first (merge_and_unload) and save "
-                "the model."
-            )
+        refuse_adapters(label, names)
         strangers = []
         for prefix, anchor in product(prefixes, anchors):
             for name in names:
@@ -158,6 +154,9 @@ class Family:
         `save_model` keeps the first in the alphabet, which is the head's.
         """
         same = [self.prefix + name, *(self.wrapper + alias for alias in self.aliases)]
+        owner = same[0].rpartition(".")[0]
+        if beside(self.weights.names(), owner):
+            self.check_there(same[0])
         if self.is_tied():
             same += [self.wrapper + twin for twin in self.twins]
         return next((full for full in same if full in self.weights), None)
@@ -182,10 +181,7 @@ class Family:
     def read_full(self, full: str, *shape: int, widen: bool = True) -> Tensor:
         """As `read`, of a tensor by its whole name."""
         wrong = ""
-        if full not in self.weights:
-            raise CheckpointError(
-                f"{self.weights.label} lacks the tensor {full!r}; it is incomplete, fetch it again."
-            )
+        self.check_there(full)
         tensor = self.weights.read(full)
         if not tensor.is_floating_point() or tensor.element_size() < 2:
             wrong = f"is stored as {tensor.dtype}, quantised; use the unquantised weights"
@@ -195,13 +191,89 @@ class Family:
                 "and configuration do not belong together"
             )
         elif not is_finite(tensor):
-            wrong = "holds NaN or infinite values; the checkpoint is damaged, fetch it again"
+            mend = "check its training" if self.in_memory else "fetch it again"
+            wrong = f"holds NaN or infinite values; the checkpoint is damaged, {mend}"
         if wrong:
             raise CheckpointError(f"{self.weights.label}: {full!r} {wrong}.")
+        self._check_plain(full)
         return tensor.float() if widen and tensor.element_size() < 4 else tensor
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the weights are those of a module, of which nothing can be fetched again."""
+        return bool(getattr(self.weights, "modules", None))
+
+    def module_at(self, full: str) -> Any:
+        """The module of this name, of a model in memory; None where there is none."""
+        return getattr(self.weights, "modules", {}).get(full)
+
+    def told(self, name: str, attributes: tuple[str, ...], otherwise: Any) -> Any:
+        """What a module in memory has itself, under the first of some names; else `otherwise`.
+
+        What a model in memory is goes before what its configuration says.
+        """
+        module = self.module_at(self.prefix + name)
+        return next((getattr(module, a) for a in attributes if hasattr(module, a)), otherwise)
+
+    def scale_told(self, attention: str, scale: float) -> float:
+        """What scores are divided by: of a module in memory its own; `scale` of all others.
+
+        Raises `CheckpointError` where that module deals the width to another number of heads.
+        """
+        heads = self.told(attention, ("num_heads", "num_attention_heads"), self.n_heads)
+        if heads != self.n_heads:
+            raise CheckpointError(
+                f"{self.weights.label}: {self.prefix}{attention} has {heads} heads, but its "
+                f"configuration says {self.n_heads}; make the two agree."
+            )
+        factor = self.told(attention, ("scaling",), None)
+        if factor is None:
+            return scale
+        what = f"the scale of the scores of {attention}"
+        own = 1.0 / checked_number(factor, what, self.weights.label, above=True)
+        return scale if math.isclose(own, scale, rel_tol=1e-9) else own
+
+    def check_there(self, full: str) -> None:
+        """Raise `CheckpointError` where there is no tensor of this name."""
+        if full not in self.weights:
+            raise CheckpointError(f"{self.weights.label} {self._lack_of(full)}.")
+
+    def _lack_of(self, full: str) -> str:
+        """Why a tensor is not there, and what to do."""
+        owner = full.rpartition(".")[0]
+        if changed := beside(self.weights.names(), owner):
+            return (
+                f"lacks the tensor {full!r}: in its place stands {one_line(changed, 80)!r}, of "
+                "which it is computed when the model runs; make it a plain weight first "
+                "(remove_parametrizations, remove_weight_norm, prune.remove), unquantised"
+            )
+        if self.in_memory:
+            kind = self.config.get("model_type")
+            return (
+                f"lacks the tensor {full!r}, which every {kind} of this configuration has; give "
+                "the model with the parts that transformers gives it"
+            )
+        return (
+            f"lacks the tensor {full!r}; it is incomplete, fetch it again (or was made without it, "
+            "by another library: it is then no model of transformers)"
+        )
+
+    def _check_plain(self, full: str) -> None:
+        """Raise `CheckpointError` where what a tensor belongs to is more than that tensor."""
+        owner = full.rpartition(".")[0]
+        label = self.weights.label
+        if other := beside(self.weights.names(), owner):
+            raise CheckpointError(
+                f"{label}: beside {full!r} stands {one_line(other, 80)!r}, so the one alone is not "
+                "what the model computes with; merge them, or make it a plain weight, first."
+            )
+        module = self.module_at(owner)
+        if module is not None:
+            check_module(label, owner, module)
 
     def layer_norm(self, name: str, eps: float) -> LayerNorm:
         """γ and β of a LayerNorm, also under the names that checkpoints from TensorFlow use."""
+        eps = checked_number(self.told(name, ("eps",), eps), f"the ε of {name}", self.weights.label)
         gain, shift = ("gamma", "beta") if self.has(f"{name}.gamma") else ("weight", "bias")
         return LayerNorm(
             self.read(f"{name}.{gain}", self.d_model),

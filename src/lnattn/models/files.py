@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lnattn.errors import CheckpointError, CorpusError, one_line
 from lnattn.json_files import read_json
+from lnattn.models.adapters import refuse_adapter_files
 from lnattn.models.sources import Readings
 
 #: Where a folder may keep its weights, in order of preference. `attention.safetensors` is a
@@ -124,7 +125,8 @@ def shards_of(index: Path) -> tuple[str, ...]:
 
 
 def open_weights(folder: Path, label: str) -> LocalWeights:
-    """The weights of a folder, of one file or of shards."""
+    """The weights of a folder, of one file or of shards, without an adapter beside them."""
+    refuse_adapter_files(label, folder)
     index = folder / "model.safetensors.index.json"
     files = weight_files(folder)
     sharded = index.is_file() and not (folder / "model.safetensors").is_file()

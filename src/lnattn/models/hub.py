@@ -177,10 +177,13 @@ def download(pin: Pin, whole: bool = False) -> Path:
             f"{pin.revision[:12]}, and the network is switched off (HF_HUB_OFFLINE); use "
             "'book-gpt2', a local folder, or fetch it once with a network."
         )
-    from lnattn.models.architectures import check_supported  # here: as in `_shards`
+    from lnattn.models.adapters import ADAPTER_FILE, refuse_adapter_file  # here: as in `_shards`
+    from lnattn.models.architectures import check_supported
     from lnattn.models.files import read_config
 
     files = _files(pin)
+    if ADAPTER_FILE in files:
+        refuse_adapter_file(pin.repo)
     with hub_errors(pin.repo):
         config = _fetch(pin, "config.json")
         check_supported(read_config(config), pin.repo)

@@ -94,6 +94,12 @@ def _inner(model: nn.Module) -> nn.Module | None:
     if "_orig_mod" in children:  # torch.compile; the name is that of a registered module
         return children["_orig_mod"]
     if hasattr(model, "peft_config") and hasattr(model, "get_base_model"):
+        kinds: Any = model.peft_config
+        if any(getattr(kind, "is_prompt_learning", False) for kind in kinds.values()):
+            raise CheckpointError(
+                "this PEFT model puts learnt vectors before every text (virtual tokens), which no "
+                "token embedding describes; give its base model (get_base_model) without them."
+            )
         return model.get_base_model()  # type: ignore[operator]
     if getattr(getattr(model, "config", None), "model_type", None) in MULTIMODAL:
         return _language_model(model)
@@ -111,7 +117,9 @@ def _language_model(model: nn.Module) -> nn.Module | None:
 def family_of_module(model: Any) -> Family:
     """A Hugging Face module's weights and configuration, ready to read; raises as `first_layer`."""
     label = _name(model)
-    return family_of(model.config.to_dict(), InMemory(label, _state(model, label)))
+    # The watched module comes after the one that watches it, and is the one that is meant.
+    modules = {name.replace(_WATCHED, ""): module for name, module in model.named_modules()}
+    return family_of(model.config.to_dict(), InMemory(label, _state(model, label), modules))
 
 
 def _state(model: nn.Module, label: str) -> Mapping[str, Tensor]:

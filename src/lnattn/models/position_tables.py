@@ -10,8 +10,8 @@ What is returned is a `partial` of a function of this module, so that a layer ca
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -43,17 +43,21 @@ def function_of(model: torch.nn.Module, name: str) -> Callable[..., Any]:
 class RotaryTables:
     """cos and sin from a rotary module's class, made anew for each call.
 
-    layer_type: for models whose local and global layers turn differently (Gemma 3).
+    layer_type: for models whose local and global layers turn differently (Gemma 3). changed: what a
+    module in memory has in place of what the configuration gives, by the attribute's name.
     """
 
     kind: type[torch.nn.Module]
     config: Any
     layer_type: str | None = None
+    changed: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """Cos and sin, both [n rotated], at positions [n]."""
         options = {} if self.layer_type is None else {"layer_type": self.layer_type}
         module = self.kind(self.config)
+        for name, value in self.changed.items():
+            setattr(module, name, value)
         like = torch.empty(0, dtype=dtype)
         cos, sin = module(like, positions.cpu()[None], **options)
         speeds = getattr(module, "inv_freq", None)
@@ -63,9 +67,53 @@ class RotaryTables:
         return cos[0].to(dtype), sin[0].to(dtype)
 
 
-def rotary(kind: type[torch.nn.Module], config: Any, layer_type: str | None = None) -> Rotation:
-    """The rotation of a rotary module's class for one configuration; as `RotaryTables`."""
-    return Rotation(RotaryTables(kind, config, layer_type))
+def rotary(
+    kind: type[torch.nn.Module],
+    config: Any,
+    layer_type: str | None = None,
+    own: torch.nn.Module | None = None,
+) -> Rotation:
+    """The rotation of a rotary module's class for one configuration; as `RotaryTables`.
+
+    own: the module of a model in memory, whose frequencies go before those of its configuration.
+    """
+    changed = {} if own is None else _changed(own, kind(config))
+    return Rotation(RotaryTables(kind, config, layer_type, changed))
+
+
+#: Rotations whose frequencies follow the longest text so far: what a module holds is its last one.
+_FOLLOWING = ("dynamic", "longrope")
+
+
+def _changed(own: torch.nn.Module, made: torch.nn.Module) -> dict[str, Any]:
+    """What a rotary module in memory has otherwise than one that its configuration makes.
+
+    Raises `CheckpointError` where that cannot be taken over.
+    """
+    kinds = own.rope_type.values() if isinstance(own.rope_type, dict) else [own.rope_type]
+    follows = any(kind in _FOLLOWING for kind in kinds)
+    changed: dict[str, Any] = {}
+    for name, there in own.named_buffers():
+        if follows and "original" not in name:
+            continue
+        made_there = getattr(made, name, None)
+        here = there.detach().cpu()
+        if not isinstance(made_there, Tensor) or made_there.shape != here.shape or follows:
+            if made_there is None or not torch.equal(here.float(), made_there.float()):
+                raise CheckpointError(
+                    f"rotary_emb.{name} of this model in memory is not what its configuration "
+                    "gives, and cannot be read; set the frequencies in the configuration."
+                )
+        elif not torch.equal(here.float(), made_there.float()):
+            changed[name] = here.float()
+    names = [name for name in vars(made) if name.endswith("attention_scaling")]
+    if not follows:
+        changed |= {
+            name: getattr(own, name)
+            for name in names
+            if getattr(own, name, None) != getattr(made, name)
+        }
+    return changed
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,10 +137,21 @@ class SinusoidalTables:
         return cos, sin
 
 
-def gptj(model: torch.nn.Module, config: Any, d_head: int) -> Rotation:
+@dataclass(frozen=True, eq=False)
+class _RowsOf:
+    """The first rows of a table that a model in memory has."""
+
+    table: Tensor
+
+    def __call__(self, rows: int, _width: int) -> Tensor:
+        return self.table[:rows]
+
+
+def gptj(model: torch.nn.Module, config: Any, d_head: int, table: Tensor | None = None) -> Rotation:
     """GPT-J's rotation: sines and cosines side by side, one of each for a pair of neighbours.
 
-    Raises `CheckpointError` where more coordinates are rotated than a head has.
+    table: the one of a model in memory. Raises `CheckpointError` where more coordinates are rotated
+    than a head has.
     """
     make = function_of(model, "create_sinusoidal_positions")
     context = config.max_position_embeddings
@@ -102,6 +161,9 @@ def gptj(model: torch.nn.Module, config: Any, d_head: int) -> Rotation:
             f"rotary_dim in config.json is {rotated}, but a head has {d_head} coordinates; take "
             "the one of these weights."
         )
+    if table is not None:
+        make = _RowsOf(table.detach().cpu().float())
+        context = len(table)
     return Rotation(SinusoidalTables(make, context, rotated), interleaved=True)
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from lnattn.errors import CheckpointError, LnattnError, one_line
 from lnattn.models import position_tables
+from lnattn.models.adapters import check_module
 from lnattn.models.family import Family
 from lnattn.models.relative_layouts import LAYOUTS, Layout
 from lnattn.models.settings import checked_number, checked_whole
@@ -150,7 +151,10 @@ class RelativeFamily(Family):
         return bool(getattr(self.full_config, "tie_word_embeddings", False))
 
     def module(self, *path: str) -> Any:
-        return self.skeleton.get_submodule(".".join(path))
+        """A module of the model in memory, or of transformers' own for this configuration."""
+        name = ".".join(path)
+        here = self.module_at(self.prefix + name)
+        return self.skeleton.get_submodule(name) if here is None else here
 
     @cached_property
     def mixer(self) -> Any:
@@ -181,12 +185,12 @@ class RelativeFamily(Family):
 
     def _embeddings(self) -> TokenEmbeddings:
         layout = self.layout
-        shape = self.module(layout.tokens).weight.shape
+        table = self.token_table(self.tokens) or self.prefix + self.tokens
+        shape = self._shape(layout.tokens, table)
         factor = math.sqrt(self.d_model) if layout.factor == "root" else 1.0
         if layout.factor not in ("", "root"):
             factor = self._number(getattr(self.full_config, layout.factor), layout.factor)
         ln = self._layer_norm(layout.tokens_norm) if layout.tokens_norm else None
-        table = self.token_table(self.tokens) or self.prefix + self.tokens
         return TokenEmbeddings(self.read_full(table, *shape, widen=False), factor, ln)
 
     def _first_block(self) -> RelativeAttention:
@@ -238,13 +242,19 @@ class RelativeFamily(Family):
         mixer = self.mixer
         heads = self.n_heads
         queries = self._linear(layout.query)
+        rows = len(queries[0])
         if not layout.joined:
             keys = self._linear(layout.key)
-            d_head = len(queries[0]) // heads
+            d_head = rows // heads
+            self._check_division(rows, heads, heads)
+            self._check_division(len(keys[0]), d_head, heads)
+            self._check_division(heads, len(keys[0]) // d_head, heads)
         else:
             counts = (getattr(mixer, name, 0) for name in ("num_kv_heads", "num_key_value_heads"))
             key_heads: int = next(filter(None, counts), heads)
-            d_head = len(queries[0]) // (heads + 2 * key_heads)
+            d_head = rows // (heads + 2 * key_heads)
+            self._check_division(rows, heads + 2 * key_heads, heads)
+            self._check_division(heads, key_heads, heads)
             # One group, of all heads, is both: Falcon with a single key.
             if layout.joined == "groups":
                 group = heads // key_heads
@@ -262,14 +272,31 @@ class RelativeFamily(Family):
             pair[1] = pair[1].unflatten(0, (-1, d_head)).contiguous()
         return queries, keys
 
+    def _check_division(self, number: int, parts: int, heads: int) -> None:
+        """Raise `CheckpointError` where coordinates or heads cannot be dealt evenly."""
+        if parts < 1 or number % parts:
+            raise CheckpointError(
+                f"{self.weights.label}: config.json asks for {heads} heads, and {number} cannot be "
+                f"divided evenly by {parts}, as these weights would need; take the one of these "
+                "weights."
+            )
+
     def _linear(self, name: str) -> list[Tensor]:
         """A torch.nn.Linear's weight [out in] and bias [out], zeros where it has none."""
         full = f"{self.layout.block}.{self.layout.attention}.{name}"
         module = self.module(full)
-        weight = self.read(f"{full}.weight", *module.weight.shape)
+        weight = self.read(f"{full}.weight", *self._shape(full))
         if module.bias is None:
             return [weight, weight.new_zeros(len(weight))]
         return [weight, self.read(f"{full}.bias", len(weight))]
+
+    def _shape(self, name: str, full: str = "") -> tuple[int, ...]:
+        """The shape of a module's weight; `CheckpointError` where there is no such tensor.
+
+        full: the tensor's whole name, where it is stored under another.
+        """
+        self.check_there(full or f"{self.prefix}{name}.weight")
+        return tuple(self.module(name).weight.shape)
 
     def _norm(self) -> LayerNorm | RMSNorm | None:
         block = self.layout.block
@@ -293,7 +320,7 @@ class RelativeFamily(Family):
         return LayerNorm(gamma, beta, self._eps(name))
 
     def _gain(self, name: str) -> Tensor:
-        gain = self.read(f"{name}.weight", *self.module(name).weight.shape)
+        gain = self.read(f"{name}.weight", *self._shape(name))
         return gain + 1 if self.layout.one_plus else gain
 
     def _eps(self, name: str) -> float:
@@ -375,12 +402,17 @@ class RelativeFamily(Family):
     def _rotation(self) -> Rotation | None:
         kind = self.layout.positions
         if kind == "gptj":
-            return position_tables.gptj(self.skeleton, self.full_config, self.mixer.head_dim)
+            tables = self.module_at(f"{self.prefix}rotary_emb")
+            table = getattr(tables, "embed_positions", None)
+            return position_tables.gptj(self.skeleton, self.full_config, self.mixer.head_dim, table)
         if kind != "rotary" or not getattr(self.mixer, "use_rope", True):
             return None
         module = self.module("rotary_emb")
         layer_type = self._layer_type() if isinstance(module.rope_type, dict) else None
-        return position_tables.rotary(type(module), self.full_config, layer_type)
+        own = module if self.in_memory else None
+        if own is not None:
+            check_module(self.weights.label, f"{self.prefix}rotary_emb", own)
+        return position_tables.rotary(type(module), self.full_config, layer_type, own)
 
     def _bias(self, scale: float) -> DistanceBias | None:
         kind = self.layout.positions
@@ -388,6 +420,6 @@ class RelativeFamily(Family):
             return position_tables.alibi(self.skeleton, self.n_heads, scale, kind)
         if kind == "t5":
             at = f"{self.layout.block}.{self.layout.attention}.relative_attention_bias"
-            weight = self.read(f"{at}.weight", *self.module(at).weight.shape)
+            weight = self.read(f"{at}.weight", *self._shape(at))
             return position_tables.t5_buckets(self.mixer, weight)
         return None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lnattn.errors import CheckpointError
 
@@ -89,13 +89,19 @@ class Readings:
 class InMemory:
     """The tensors of a module's state, wherever it lies: they are read on the CPU, detached.
 
-    label: how messages call the model. A tensor that holds no numbers (on the meta device) or is
-    in pieces (a sharded one) is a `CheckpointError`.
+    label: how messages call the model; modules: those that hold the tensors, by name. A tensor that
+    holds no numbers (on the meta device) or is in pieces (a sharded one) is a `CheckpointError`.
     """
 
-    def __init__(self, label: str, tensors: Mapping[str, Tensor]) -> None:
+    def __init__(
+        self,
+        label: str,
+        tensors: Mapping[str, Tensor],
+        modules: Mapping[str, nn.Module] | None = None,
+    ) -> None:
         self.label = label
         self.tensors = tensors
+        self.modules = modules or {}
         self.readings = Readings()
 
     def __contains__(self, name: str) -> bool:

@@ -102,7 +102,8 @@ SAMPLED = 256
 def _of_checkpoint(name: Any, tokenizer: Any, seed: int) -> tuple[nn.Module, Any]:
     """The first layer of a named model as a module, and what gives its ids of `TEXT`."""
     checkpoint = open_checkpoint(name)
-    rows = checkpoint.family.embeddings().vocab_size
+    embeddings, _ = read_first_layer(checkpoint.family, 0)  # refuses what is not all that is run
+    rows = embeddings.vocab_size
     tokenizer = tokenizer or read_tokenizer(checkpoint.folder, rows or None)
     real: list[int] = []
     if tokenizer is not None:
@@ -213,7 +214,26 @@ def _one_layer(model: nn.Module, dtype: torch.dtype) -> nn.Module:
     for name, place in copy.state_dict().items():
         if name in named and named[name].shape == place.shape:
             place.copy_(named[name])
+    _copy_settings(inner.base_model, copy)
     return copy.eval()
+
+
+def _copy_settings(model: nn.Module, copy: nn.Module) -> None:
+    """What modules are told besides their weights goes into the copy: ε, scale, frequencies."""
+    modules = {
+        name.replace("._original_component", ""): module for name, module in model.named_modules()
+    }
+    for name, module in copy.named_modules():
+        original = modules.get(name)
+        if original is None:
+            continue
+        for setting in ("eps", "variance_epsilon", "scaling", "attention_scaling"):
+            if isinstance(getattr(original, setting, None), float) and hasattr(module, setting):
+                setattr(module, setting, getattr(original, setting))
+        for buffer, place in module.named_buffers(recurse=False):
+            there = getattr(original, buffer, None)
+            if isinstance(there, Tensor) and there.shape == place.shape:
+                place.copy_(there)
 
 
 def _formulas(first: AnyFirstLayer, ids: Int[Tensor, "n"]) -> Mapping[str, Computed]:

@@ -20,6 +20,7 @@ from lnattn.attention.folding import FoldedAttention, first_block, softmax_over_
 from lnattn.attention.layernorm import divide_by_sigma
 from lnattn.attention.terms import check_indices, input_rows
 from lnattn.errors import CorpusError, ShapeError
+from lnattn.ids import TokenIds, whole_ids
 from lnattn.inputs import require, whole_number
 from lnattn.position.bias import PositionBias
 from lnattn.position.curves import near_keys
@@ -104,22 +105,22 @@ def compare_with_position_only(
 
 
 def windows(
-    documents: Iterable[Sequence[int]], length: int, first: int | None = None
+    documents: Iterable[TokenIds], length: int, first: int | None = None
 ) -> Int[np.ndarray, "window token"]:
     """Cut tokenised documents into windows of `length` tokens that do not overlap.
 
     first: a token id put before every window (it counts towards its length), or None. What is left
     of a document is dropped. Raises `CorpusError` when no document is long enough, or a length
-    leaves no room for text.
+    leaves no room for text, `TokenError` for ids that are none.
     """
     whole_number(length, "length", error=CorpusError)
-    before = [] if first is None else [first]
+    before = [] if first is None else whole_ids([first]).tolist()
     body = length - len(before)
     if body < 1:
         raise CorpusError(f"a window of {length} tokens has no room for text.")
     cut = [
         [*before, *document[begin : begin + body]]
-        for document in documents
+        for document in (whole_ids(ids) for ids in documents if len(ids))
         for begin in range(0, len(document) - body + 1, body)
     ]
     if not cut:

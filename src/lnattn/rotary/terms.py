@@ -26,7 +26,7 @@ from lnattn.attention.folding import sink_column, softmax_over_keys
 from lnattn.attention.forward import causal_mask
 from lnattn.attention.terms import PairTerms
 from lnattn.errors import ShapeError, TokenError
-from lnattn.ids import whole_ids
+from lnattn.ids import TokenIds, whole_ids
 from lnattn.inputs import require
 from lnattn.rotary.fold import FoldedRelative, MeanVectors, mean_vectors
 from lnattn.rotary.weights import TokenEmbeddings
@@ -122,7 +122,7 @@ class DistanceTerms(PairTerms):
 def distance_terms(
     folded: FoldedRelative,
     embeddings: TokenEmbeddings,
-    token_ids: Int[Tensor, "n"] | Sequence[int],
+    token_ids: TokenIds,
     positions: Int[Tensor, "n"] | Sequence[int] | None = None,
     constants: MeanVectors | None = None,
 ) -> DistanceTerms:
@@ -179,7 +179,7 @@ def _check_constants(folded: FoldedRelative, constants: MeanVectors) -> None:
 def distance_divergences(
     folded: FoldedRelative,
     embeddings: TokenEmbeddings,
-    token_ids: Int[Tensor, "n"] | Sequence[int],
+    token_ids: TokenIds,
     constants: MeanVectors | None = None,
 ) -> Float[np.ndarray, "term head n"]:
     """KL(α ‖ α without T) in nats for T in the order of `DISTANCE_TERMS`, float32.

@@ -8,14 +8,14 @@ the same frequencies at the same strengths: what is left to chance is where they
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.errors import ShapeError
+from lnattn.ids import TokenIds
 from lnattn.inputs import require, whole_number
 from lnattn.rotary.fold import FoldedRelative, MeanVectors
 from lnattn.rotary.weights import TokenEmbeddings, apply_rotary
@@ -45,7 +45,7 @@ def back_directions(
 def wants_the_token_before(
     folded: FoldedRelative,
     embeddings: TokenEmbeddings,
-    token_ids: Int[Tensor, "n"] | Sequence[int],
+    token_ids: TokenIds,
     constants: MeanVectors,
     far: int = FAR,
 ) -> Float[Tensor, "head n"]:

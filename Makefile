@@ -10,18 +10,35 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # What a user gives is taken as it stands, never as make's or the shell's code: recipes read it from
-# the environment. What is given must not be blank.
+# the environment. What is given must not be blank. It is given to make, as in `make serve PORT=8001`:
+# variables of such names that somebody's shell exports are theirs, and not heeded.
 GIVEN := MODEL CHAPTER RUN ARGS PORT CUDA NAME MODULE
 define taken
-ifneq ($$(origin $(1)),undefined)
+ifeq ($$(origin $(1)),command line)
   override $(1) := $$(value $(1))
   ifeq ($$(strip $$($(1))),)
     $$(error $(1) is blank: give it a value, or leave it out)
   endif
   export $(1)
+else ifneq ($(1),CUDA) # of which only `yes` is heeded, wherever it stands
+  ifneq ($$(and $$(filter environment,$$(origin $(1))),$$(filter $$(MAKECMDGOALS),$$(USERS_OF_$(1))),$$(value $(1))),)
+    $$(info [make] the variable $(1) of your shell is not heeded: give it to make, as in make $$(MAKECMDGOALS) $(1)=...)
+  endif
+  unexport $(1)
+  override undefine $(1)
 endif
 endef
+USERS_OF_MODEL := book execute lab
+USERS_OF_CHAPTER := execute
+USERS_OF_RUN := embed
+USERS_OF_ARGS := claims test test-all test-experiments mutants benchmark lab
+USERS_OF_PORT := serve
+USERS_OF_NAME := new-chapter
+USERS_OF_MODULE := mutants
 $(foreach name,$(GIVEN),$(eval $(call taken,$(name))))
+# chapter=06 would otherwise run all of them.
+SMALL := model chapter run args port cuda name module
+$(foreach one,$(SMALL),$(if $(filter command,$(origin $(one))),$(error $(one)= is not known: write it in capitals)))
 
 ENVDIR := .venv
 ifdef VIRTUAL_ENV
@@ -50,7 +67,7 @@ help:
 	@echo "make test-experiments     run the tests of experiments/, which made the frozen results"
 	@echo "make mutants MODULE=attention   put mistakes into one module, and list those that no test notices"
 	@echo "make serve                show the built book at http://127.0.0.1:8000 (PORT=8001: elsewhere)"
-	@echo "make lab                  open the chapters in JupyterLab, to run and change them"
+	@echo "make lab                  open the chapters in JupyterLab, to run and change them (ARGS: its own)"
 	@echo "make execute MODEL=name   run every chapter again, on a model of your choice"
 	@echo "make execute MODEL=name CHAPTER=06   run one chapter; writes a notebook with its outputs"
 	@echo "make publish              build what is published: GPT-2's edition and the embedded one, in _build/site"
@@ -90,9 +107,11 @@ else
 endif
 
 lab: EXTRAS := book,test,lab
+# As root, as in a container, JupyterLab starts only if it is told to.
 lab: setup
-	@JUPYTER_CONFIG_PATH="$$PWD/tools/jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
-	  "$$ENVDIR/bin/jupyter" lab notebooks
+	@set -f; test "$$(id -u)" != 0 || set -- --allow-root; \
+	  JUPYTER_CONFIG_PATH="$$PWD/tools/jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
+	  "$$ENVDIR/bin/jupyter" lab notebooks "$$@" $${ARGS:-}
 
 claims: setup
 	@set -f; $(PY) -m lnattn_book.claims $${ARGS:-}

@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import counting_workers
 import numpy as np
@@ -30,6 +31,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naming import naming
 from test_counts import as_dicts
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from lnattn.cli.main import main
 from lnattn.errors import CorpusError
@@ -442,9 +444,10 @@ def count(tmp_path, capsys):
     """Runs the command in one process and returns its exit code and its message."""
     make_tokenizer().save(str(tmp_path / "words.json"))
 
-    def run(source: Path, out: Path, *options: str) -> tuple[int, str]:
+    def run(source: Path | str, out: Path | str, *options: str, more: Any = ()) -> tuple[int, str]:
         arguments = ["--tokenizer", str(tmp_path / "words.json"), "--workers", "1", "--quiet"]
-        code = main(["count", str(source), *arguments, "--out", str(out), *options])
+        sources = [str(one) for one in (source, *more)]
+        code = main(["count", *sources, *arguments, "--out", str(out), *options])
         return code, capsys.readouterr().err
 
     return run
@@ -668,3 +671,95 @@ def test_bad_input_is_one_sentence(count, corpus, tmp_path) -> None:
     (tmp_path / "words.json").write_text("{}")
     assert count(corpus[0], tmp_path / "x.npz")[0] == 1
     assert not (tmp_path / "x.npz").exists()
+
+
+# ---- The same file twice, streams and folders, tokenizers that draw ------------------------------
+
+
+def test_a_file_that_is_named_twice_counts_once(count, corpus, tmp_path, monkeypatch):
+    path, _ = corpus
+    once = tmp_path / "once.npz"
+    assert count(path, once)[0] == 0
+    (tmp_path / "link.jsonl").symlink_to(path)
+    (tmp_path / "hard.jsonl").hardlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    for more in (["corpus.jsonl"], ["./corpus.jsonl"], ["link.jsonl", "hard.jsonl"], ["*.jsonl"]):
+        corpora._say_once.cache_clear()
+        code, said = count(path, "twice.npz", more=more)
+        assert code == 0
+        assert "are one file, which counts once" in said
+        assert read_json("twice.json")["tokens"] == read_json(once.with_suffix(".json"))["tokens"]
+        assert len(read_json("twice.json")["corpus"]) == 1
+    assert list(read_documents([path, path])) == list(read_documents([path]))
+
+
+def test_files_of_the_same_contents_are_counted_with_a_word(count, corpus, tmp_path):
+    path, _ = corpus
+    (tmp_path / "copy.jsonl").write_bytes(path.read_bytes())
+    code, said = count(path, tmp_path / "both.npz", more=[tmp_path / "copy.jsonl"])
+    assert code == 0
+    assert "corpus.jsonl and copy.jsonl hold the same, and are all counted" in said
+    assert count(path, tmp_path / "one.npz")[0] == 0
+    both, one = (read_json(tmp_path / f"{name}.json")["tokens"] for name in ("both", "one"))
+    assert both == 2 * one
+
+
+def test_what_is_no_file_of_documents_is_called_what_it_is(count, tmp_path):
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "dataset_info.json").write_text("{}")
+    for source, words in (
+        ("-", ["stream", "write it to a file"]),
+        (tmp_path / "pipe.jsonl", ["stream"]),
+        ("/dev/null", ["stream"]),
+        (tmp_path / "texts", ["a folder", "texts/*.txt"]),
+        (tmp_path / "saved", ["save_to_disk", "to_parquet"]),
+    ):
+        code, said = count(source, tmp_path / "x.npz")
+        assert code == 1
+        for word in words:
+            assert word in said
+
+
+@pytest.fixture
+def drawing(tmp_path) -> Path:
+    """A tokenizer that splits texts by chance."""
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.Whitespace()
+    trained.train_from_iterator(
+        [" ".join(WORDS)] * 9, trainers.BpeTrainer(vocab_size=400, show_progress=False)
+    )
+    parts = json.loads(trained.to_str())
+    plain = tmp_path / "plain.json"
+    plain.write_text(json.dumps(parts))
+    parts["model"]["dropout"] = 0.5
+    (tmp_path / "drawing").mkdir()
+    (tmp_path / "drawing" / "tokenizer.json").write_text(json.dumps(parts))
+    return tmp_path / "drawing" / "tokenizer.json"
+
+
+def test_a_tokenizer_that_draws_how_to_split_gives_the_same_tokens_each_time(
+    corpus, drawing, tmp_path, capsys
+):
+    path, documents = corpus
+    plain = tokenizers.load_tokenizer(drawing.parent.parent / "plain.json")
+    expected = [plain(text)["input_ids"] for text in documents]
+    for place in (drawing, drawing.parent):
+        loaded = tokenizers.load_tokenizer(place)
+        assert "splits texts by chance (dropout)" in capsys.readouterr().err
+        assert [loaded(text)["input_ids"] for text in documents] == expected
+    direct = Tokenizer.from_file(str(drawing))
+    record = count_corpus(path, direct, tmp_path / "direct.npz", workers=1, progress=False)
+    assert "switched off" in capsys.readouterr().err
+    assert record["tokens"] == sum(map(len, expected))
+    assert direct.model.dropout == 0.5, "what is a user's own stays as it is"
+
+
+def test_a_unigram_tokenizer_that_samples_gives_the_same_tokens_each_time(capsys):
+    sampling = Tokenizer(models.Unigram([("a", -1.0), ("b", -2.0), ("ab", -1.5)], unk_id=0))
+    model = sampling.model
+    model.alpha, model.nbest_size = 0.5, 4
+    plain = Tokenizer.from_str(tokenizers.plain_tokenizer(sampling))
+    assert "alpha" in capsys.readouterr().err
+    assert {tuple(plain.encode("abab").tokens) for _ in range(20)} == {("ab", "ab")}

@@ -191,7 +191,7 @@ def test_incomplete_or_unsupported_checkpoints_are_refused():
     partial = {name: value for name, value in weights.items() if "mlp" not in name}
     with pytest.raises(CheckpointError, match=r"h\.0\.mlp\.c_fc\.weight"):
         transformer_of(partial, config)
-    with pytest.raises(CheckpointError, match="n_embd"):
+    with pytest.raises(CheckpointError, match="hidden_size"):
         transformer_of(weights, {})
     tied = ("wte", "lm_head")  # either of a tied pair would do
     attention_only = {

@@ -711,3 +711,37 @@ def test_the_input_is_not_written_over(tmp_path, capsys):
 def test_a_report_is_short_in_words(book):
     assert repr(book).startswith("<Report on book-gpt2: about, fold-error, heads")
     assert len(repr(book.part("heads"))) < 500
+
+
+@pytest.mark.parametrize("name", ["nope.jsonl", "nope.npz", "no/such/*.txt"])
+def test_a_corpus_that_is_named_and_not_there_ends_before_anything_is_computed(
+    name, tmp_path, capsys, monkeypatch
+):
+    opened = "lnattn.reporting.report._opened"
+    monkeypatch.setattr(opened, lambda *_: pytest.fail("a model was loaded"))
+    page = tmp_path / "r.html"
+    for only in ([], ["--only", "heads"]):
+        command = ["report", "book-gpt2", "--out", str(page), "--corpus", name, *only]
+        assert main(command) == 1
+        assert f"there is no {'file of counts' if '.npz' in name else 'corpus file'} {name}" in (
+            capsys.readouterr().err
+        )
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["freeze", "verify"])
+def test_counts_that_are_named_and_not_there_end_before_anything_is_computed(
+    command, tmp_path, capsys
+):
+    place = "--out" if command == "freeze" else "--folder"
+    named = ["--counts", "a.npz", "b.npz", "c.npz"]
+    assert main([command, "book-llama", place, str(tmp_path), *named]) == 1
+    assert "there is no file of counts a.npz" in capsys.readouterr().err
+
+
+def test_no_corpus_is_the_one_that_ships_and_a_number_is_none():
+    assert lnattn.report("book-gpt2", corpus=None, only="about").parts
+    with pytest.raises(CorpusError, match="corpus must be files"):
+        lnattn.report("book-gpt2", corpus=3)
+    with pytest.raises(ResultError, match="no part 3"):
+        lnattn.report("book-gpt2", only=3)

@@ -25,6 +25,7 @@ PYTHON = """#!/bin/sh
 printf '%s|' "$@" >> "{log}"; echo >> "{log}"
 case "$*" in
   *"import torch"*) exit {no_torch} ;;
+  *find_spec*) exit {elsewhere} ;;
   *--index-url*) exit {no_index} ;;
 esac
 """
@@ -52,16 +53,26 @@ def program(path: Path, text: str = "#!/bin/sh\n") -> None:
     path.chmod(0o755)
 
 
-def make(clone: Path, *arguments: str, torch: int = 0, index: int = 1, **more: str):
+def make(
+    clone: Path,
+    *arguments: str,
+    torch: int = 0,
+    index: int = 1,
+    elsewhere: int = 0,
+    **more: str,
+):
     """Run make in the clone, with an environment that exists; its lines of Python, and all else."""
     environment = clone.parent / "my env; touch PWN"
     log = clone.parent / "log"
     program(
         environment / "bin" / "python",
-        PYTHON.format(log=log, no_torch=int(not torch), no_index=int(not index)),
+        PYTHON.format(
+            log=log, no_torch=int(not torch), no_index=int(not index), elsewhere=elsewhere
+        ),
     )
     program(environment / "bin" / "jupyter-book")
     dropped = ("CUDA", "CONDA_PREFIX", "MODEL", "CHAPTER", "ARGS", "PORT", "MODULE", "MAKEFLAGS")
+    dropped += ("NAME", "RUN", "LNATTN_MODEL")
     told = {name: value for name, value in os.environ.items() if name not in dropped}
     told |= {"VIRTUAL_ENV": str(environment), **more}
     done = subprocess.run(
@@ -114,10 +125,99 @@ def test_packages_are_installed_once_for_each_set_of_extras(clone):
     assert len(installed(lines)) == 6
 
 
+def test_an_environment_of_another_clone_is_given_this_one(clone):
+    make(clone, "setup", torch=1)
+    lines, done = make(clone, "setup", torch=1)
+    assert len(installed(lines)) == 1
+    lines, done = make(clone, "setup", torch=1, elsewhere=1)
+    assert len(installed(lines)) == 2
+    assert f"from now on it runs that of this clone, {clone}" in done.stdout
+
+
+@pytest.mark.parametrize("text", ["no", "0", "off", "/usr/local/cuda", "yes"])
+@pytest.mark.parametrize("exported", [True, False])
+def test_only_yes_is_yes(clone, text, exported):
+    lines, done = make(clone, "setup", *[] if exported else [f"CUDA={text}"], CUDA=text)
+    assert done.returncode == 0
+    assert len(installed(lines)) == (1 if text == "yes" else 2)
+
+
+def test_pip_is_not_asked_to_install_for_the_user(clone):
+    told = clone.parent / "an env" / "bin" / "python"
+    program(told, '#!/bin/sh\necho "$PIP_USER" >> "$TOLD"\n')
+    command = ["tools/setup"]
+    told_file = clone.parent / "told"
+    environment = {**os.environ, "ENVDIR": str(told.parents[1]), "EXTRAS": "book", "PIP_USER": "1"}
+    subprocess.run(command, cwd=clone, env={**environment, "TOLD": str(told_file)}, check=True)
+    assert set(told_file.read_text().split()) == {"0"}
+
+
+def test_why_the_small_torch_cannot_be_had_is_in_pips_own_words(clone):
+    environment = clone.parent / "an env"
+    program(
+        environment / "bin" / "python",
+        '#!/bin/sh\ncase "$*" in *"import torch"*) exit 1 ;;\n'
+        "  *--index-url*) echo ERROR: no space left >&2; exit 1 ;; esac\n",
+    )
+    told = {**os.environ, "ENVDIR": str(environment), "EXTRAS": "book"}
+    done = subprocess.run(
+        ["tools/setup"], cwd=clone, env=told, check=True, capture_output=True, text=True
+    )
+    assert "(ERROR: no space left): taking torch's default build" in done.stdout
+
+
+@pytest.mark.parametrize("left", ["a folder", "a link"])
+def test_an_own_environment_whose_python_is_gone_is_to_be_deleted(clone, left):
+    place = clone / ".venv" / "bin" / "python"
+    place.parent.mkdir(parents=True)
+    if left == "a link":
+        place.symlink_to("/no/such/python3")
+    told = {name: value for name, value in os.environ.items() if name[:5] not in ("VIRTU", "CONDA")}
+    done = subprocess.run(
+        ["make", "setup"], cwd=clone, env=told, check=False, capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert "delete that folder (rm -rf .venv)" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "a value"])
+def test_what_a_shell_exports_for_others_is_not_heeded(clone, text):
+    program(clone.parent / "my env; touch PWN" / "bin" / "jupyter-book")
+    names = ("MODEL", "CHAPTER", "RUN", "ARGS", "PORT", "NAME", "MODULE")
+    foreign = dict.fromkeys(names, text)
+    for command, last in (
+        ("new-chapter", "tools/new_chapter.py||"),
+        ("serve", "--port|8000|"),
+        ("execute", "booksite.build|--force|"),
+        ("test", "-m|not(whole)|"),
+    ):
+        lines, done = make(clone, command, **foreign)
+        assert lines[-1].endswith(last)
+        assert ("of your shell is not heeded" in done.stdout) is bool(text)
+    assert "LNATTN_MODEL" not in make(clone, "setup", "--print-data-base", **foreign)[1].stdout
+
+
+@pytest.mark.parametrize("name", ["chapter", "model", "port"])
+def test_a_name_in_small_letters_is_not_passed_over(clone, name):
+    _, done = make(clone, "execute", f"{name}=06")
+    assert done.returncode != 0
+    assert f"{name}= is not known: write it in capitals" in done.stderr
+
+
+def test_jupyterlab_takes_arguments_and_starts_as_root(clone):
+    log = clone.parent / "lab"
+    program(clone.parent / "my env; touch PWN" / "bin" / "jupyter", f'#!/bin/sh\necho "$@" > {log}')
+    for user, first in (("0", "lab notebooks --allow-root"), ("1000", "lab notebooks")):
+        program(clone.parent / "programs" / "id", f"#!/bin/sh\necho {user}\n")
+        path = f"{clone.parent / 'programs'}:{os.environ['PATH']}"
+        make(clone, "lab", "ARGS=--port 8899 *", PATH=path)
+        assert log.read_text() == f"{first} --port 8899 *\n"
+
+
 def test_an_environment_that_is_gone_is_named(clone):
     _, done = make(clone, "book", VIRTUAL_ENV=str(clone / "it's gone"))
     assert done.returncode != 0
-    assert f"{clone / chr(105)}t's gone, has no bin/python" in done.stderr
+    assert f"{clone / chr(105)}t's gone, has no bin/python that runs" in done.stderr
     assert "unset VIRTUAL_ENV" in done.stderr
 
 

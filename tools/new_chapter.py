@@ -8,6 +8,7 @@ main path. CONTRIBUTING.md has what comes next.
 from __future__ import annotations
 
 import argparse
+import keyword
 import re
 import sys
 from pathlib import Path
@@ -181,6 +182,8 @@ def new_chapter(name: str, title: str, root: Path = ROOT) -> list[Path]:
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         raise ValueError(f"{name!r} is no name of a chapter; give words such as two-layers.")
     module = name.replace("-", "_")
+    if keyword.iskeyword(module) or module == "__init__":
+        raise ValueError(f"{name!r} is a word of Python, and cannot name a module; add a word.")
     words = {"name": name, "module": module, "title": title}
     texts = {
         root / f"notebooks/{name}.md": NOTEBOOK,

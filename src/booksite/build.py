@@ -74,10 +74,12 @@ def _execute(run: Run, chapter: Path) -> int:
 
 
 def find_chapter(root: Path, name: str) -> Path:
-    """The notebook with this number ('6', '06') or name; anything else is a `ResultError`.
+    """The notebook with this number ('6', '06'), name or path; anything else is a `ResultError`.
 
     A reader's own notebook among the chapters can be named, too.
     """
+    if name.endswith(".md"):
+        name = Path(name).stem
     known = {path.stem: path for path in sorted((root / "notebooks").glob("*.md"))}
     wanted = f"{int(name):02d}-" if name.isdecimal() else None
     for stem, path in known.items():

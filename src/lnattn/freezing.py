@@ -20,6 +20,7 @@ from lnattn.errors import LnattnError, ResultError
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.paths import data_folder
 from lnattn.storage import check_outputs, read_json, read_result, write_json
+from lnattn.text.counts import check_count_files
 from lnattn.weights import FirstLayer, require_absolute
 
 #: Largest difference of two runs, as a share of the largest value in an array: float32 rounding in
@@ -167,6 +168,7 @@ def freeze(
     is not written over, and what the loaders raise for a bad model.
     """
     requested_studies = studies(only)
+    check_count_files(counts)
     files_read = [Path(path) for path in counts]
     if Path(model).is_dir():
         files_read += Path(model).iterdir()
@@ -224,6 +226,7 @@ def verify(
     Raises `ResultError` where nothing is frozen there, or a file is damaged.
     """
     folder = Path(folder)
+    check_count_files(counts)
     names = only or list(summary(folder))
     if not names:
         raise ResultError(f"{folder} holds no frozen study; make one with `lnattn freeze`.")

@@ -77,7 +77,7 @@ class FoldedAttention(Heads):
     ) -> Float[Tensor, "*batch head n n"]:
         """α_ij = softmax_j(s_ij / scale) over the keys a query may see.
 
-        `mask` [*batch n]: True for real tokens, False for padding, which no query attends to.
+        `mask` ``[*batch n]``: True for real tokens, False for padding, which no query attends to.
         """
         return softmax_over_keys(self.scores(x), self.scale, self.causal, mask, self.window)
 

@@ -42,6 +42,8 @@ _CONFIGS = ("special_tokens_map.json", "tokenizer_config.json")
 _SPECIAL = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
 #: Classes that take the file as it stands, so that no other names of special tokens are theirs.
 _GENERIC = ("PreTrainedTokenizerFast", "PreTrainedTokenizer", "TokenizersBackend")
+#: Settings of a tokenizer's model by which it draws how to split a text.
+_BY_CHANCE = ("dropout", "nbest_size", "alpha")
 #: Texts that tell tokenizers apart: case, accents, digits, blanks, lines, signs, other scripts.
 PROBES = (
     "Okay, in 20231 there were 650841823 cats.\n\n(yes)",
@@ -97,9 +99,32 @@ def load_tokenizer(place: Path | str, rows: int | None = None) -> Any:
             )
         # Old files do not say of each other whether they belong together; their sum must.
         _check(Tokenizer.from_str(made.backend_tokenizer.to_str()), place)
+        plain = without_chance(made.backend_tokenizer, f"the tokenizer in {place}")
+        if plain is not made.backend_tokenizer:
+            made.backend_tokenizer.model = plain.model
         made.all_special_ids  # noqa: B018  (some settings are looked at only here)
     _check_ids(made.get_vocab(), rows, place)
     return made
+
+
+def without_chance(backend: Tokenizer, what: str) -> Tokenizer:
+    """The tokenizer that gives a text the same tokens each time; says so where this one would not.
+
+    BPE with dropout and Unigram with sampling split a text by chance, for training. what: how a
+    line calls the tokenizer.
+    """
+    parts = json.loads(backend.to_str())
+    model = parts["model"]
+    # Of Unigram's two settings the file keeps none.
+    dropped = [n for n in _BY_CHANCE if model.get(n) or getattr(backend.model, n, None)]
+    if not dropped:
+        return backend
+    say(
+        f"{what} splits texts by chance ({', '.join(dropped)}), as for training; that is switched "
+        "off here, so that a text has the same tokens each time."
+    )
+    model |= {name: None for name in dropped if name in model}
+    return Tokenizer.from_str(json.dumps(parts))
 
 
 def disagreement(folder: Path | str) -> str | None:
@@ -136,7 +161,8 @@ def _as_the_file_says(file: Path, rows: int | None) -> Any:
         what = f"{file} holds no tokenizer that can be read"
     settings = _settings(file.parent) if file.name == TOKENIZER_JSON else {}
     with tokenizer_errors(what):
-        backend = _within(Tokenizer.from_file(str(file)), rows, file.parent)
+        read = without_chance(Tokenizer.from_file(str(file)), f"the tokenizer in {file.parent}")
+        backend = _within(read, rows, file.parent)
         _check(backend, file.parent)
         known = backend.get_vocab(with_added_tokens=True)
         names = {name: token for name, token in _special_tokens(settings).items() if token in known}

@@ -10,8 +10,8 @@ from typing import Any
 
 from torch import nn
 
-from lnattn.errors import LnattnError, ResultError, capitalised, one_line
-from lnattn.inputs import whole_number
+from lnattn.errors import CorpusError, LnattnError, ResultError, capitalised, one_line
+from lnattn.inputs import shown, whole_number
 from lnattn.json_files import read_json
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.models.modules import first_layer
@@ -29,7 +29,8 @@ from lnattn.reporting.positions import positions
 from lnattn.reporting.sigma import sigma
 from lnattn.rotary.weights import RelativeFirstLayer
 from lnattn.storage import check_outputs, provenance, real_path, write_atomically, write_json
-from lnattn.text.counts import Counts
+from lnattn.text.corpora import corpus_files
+from lnattn.text.counts import Counts, check_count_files
 from lnattn.weights import FirstLayer
 
 #: The parts in their order: name → title where it has no data, and what makes it.
@@ -145,9 +146,9 @@ def report(
     begun = time.perf_counter()
     names = chosen_parts(only)
     whole_number(seed, "seed", least=0)
+    given = given_corpus(corpus)
     first, whole = _opened(model, tokenizer)
-    single = isinstance(corpus, str | Path | Counts)
-    evidence = Evidence(first, whole, [corpus] if single else list(corpus), seed)
+    evidence = Evidence(first, whole, given, seed)
     parts = []
     with progress_bar(names, f"report on {first.name}", unit=" parts") as bar:
         for name in bar:
@@ -164,11 +165,33 @@ def report(
     return Report(first.name, parts, record)
 
 
+def given_corpus(corpus: Any) -> list[Any]:
+    """What was given as a corpus, as a list; `CorpusError` for a file that is not there."""
+    if corpus is None:
+        return []
+    if isinstance(corpus, str | Path | Counts):
+        given = [corpus]
+    elif isinstance(corpus, Iterable):
+        given = list(corpus)
+    else:
+        raise CorpusError(
+            f"corpus must be files, counts or lists of token ids, not {shown(corpus)}; leave it "
+            "out for those that ship."
+        )
+    named = [str(one) for one in given if isinstance(one, str | Path)]
+    check_count_files(path for path in named if path.endswith(".npz"))
+    texts = [path for path in named if not path.endswith(".npz")]
+    if texts:
+        corpus_files(texts)
+    return given
+
+
 def chosen_parts(only: str | Sequence[str] | None) -> list[str]:
     """The names of the parts that are asked for, in their order; `ResultError` for another."""
     if only is None:
         return list(PARTS)
-    names = [only] if isinstance(only, str) else list(only)
+    is_list = isinstance(only, Iterable) and not isinstance(only, str)
+    names: list[Any] = list(only) if is_list else [only]
     for name in names:
         if name not in PARTS:
             raise ResultError(

@@ -28,6 +28,7 @@ from huggingface_hub.errors import (
 )
 
 from lnattn.errors import CorpusError, one_line
+from lnattn.progress import say
 from lnattn.storage import sha256_of_file
 
 #: Bytes of prepared text in a shard: at most a few seconds of work, and some ten million tokens.
@@ -91,6 +92,7 @@ class Corpus:
         parts = path.parts
         return (
             not more
+            and first != "-"
             and 1 <= len(parts) <= 2
             and not path.is_absolute()
             and not glob.has_magic(first)
@@ -317,24 +319,54 @@ def plan_shards(corpus: Corpus, folder: Path, shard_bytes: int | None = None) ->
 
 
 def corpus_files(sources: Sequence[str | Path]) -> list[Path]:
-    """The sources as paths; `CorpusError` for one that is missing or of an unknown kind."""
-    files: list[Path] = []
+    """The sources as paths, each file once, whatever it is called.
+
+    Raises `CorpusError` for one that is missing, no file or of an unknown kind.
+    """
+    files: dict[tuple[int, int], Path] = {}
     for source in map(str, sources):
         exists = Path(source).exists() or not glob.has_magic(source)  # a name may have brackets
         matching = [] if exists else sorted(glob.glob(source, recursive=True))  # noqa: PTH207
-        files += map(Path, matching or [source])
-    for path in files:
-        if not path.is_file():
-            raise CorpusError(
-                f"there is no corpus file {path}; give files of documents, or one name of a data "
-                "set of the hub."
-            )
-        if not _ending(path):
-            raise CorpusError(
-                f"{path} ends in {path.suffix or 'nothing'}; documents are read from "
-                f"{', '.join(_BUILDERS)}, each also with {', '.join(_COMPRESSIONS)}."
-            )
-    return files
+        for path in map(Path, matching or [source]):
+            _check_file(path)
+            place = path.stat()
+            known = files.setdefault((place.st_dev, place.st_ino), path)
+            if known is not path:
+                _say_once(f"{path} and {known} are one file, which counts once.")
+    return list(files.values())
+
+
+def _check_file(path: Path) -> None:
+    """Raise `CorpusError` unless a path is a file of documents; it says what it is instead."""
+    several = f"{', '.join(_BUILDERS)}, each also with {', '.join(_COMPRESSIONS)}"
+    if str(path) == "-" or path.is_fifo() or path.is_char_device():
+        raise CorpusError(
+            f"{path} is a stream, which can be read only once; write it to a file first, of one of "
+            f"the kinds {several}."
+        )
+    if path.is_dir():
+        saved = (path / "dataset_info.json").is_file() or (path / "dataset_dict.json").is_file()
+        way = (
+            "a data set as save_to_disk writes it; write it with to_parquet and give that file"
+            if saved
+            else f"a folder; give the files in it, such as '{path}/*.txt'"
+        )
+        raise CorpusError(f"{path} is {way}.")
+    if not path.is_file():
+        raise CorpusError(
+            f"there is no corpus file {path}; give files of documents, or one name of a data "
+            "set of the hub."
+        )
+    if not _ending(path):
+        raise CorpusError(
+            f"{path} ends in {path.suffix or 'nothing'}; documents are read from {several}."
+        )
+
+
+@lru_cache(maxsize=64)
+def _say_once(text: str) -> None:
+    """A line; the files of a corpus are looked up several times."""
+    say(text)
 
 
 def describe_corpus(sources: Sequence[str | Path]) -> list[dict[str, object]]:

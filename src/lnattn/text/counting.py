@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -27,7 +27,7 @@ from filelock import FileLock, Timeout
 from tokenizers import Tokenizer
 
 from lnattn.errors import CorpusError, ResultError
-from lnattn.progress import progress_bar
+from lnattn.progress import progress_bar, say
 from lnattn.storage import (
     check_outputs,
     provenance,
@@ -105,6 +105,7 @@ def count_corpus(  # noqa: PLR0913 (a command: its settings by name)
     corpus = corpus.pinned()
     stamps = _stamps(files)
     inputs = corpus.described()
+    _say_alike(inputs)
     text = plain_tokenizer(tokenizer)
     digest = hashlib.sha256(text.encode()).hexdigest()
     vocab = vocabulary_size(text)
@@ -155,6 +156,16 @@ def count_corpus(  # noqa: PLR0913 (a command: its settings by name)
         Counts(counts.unigrams, counts.bigrams, record).save(out)
         _remove_files(folder)
     return read_json(out.with_suffix(".json"))
+
+
+def _say_alike(inputs: Sequence[Mapping[str, Any]]) -> None:
+    """A line for files of the same contents, which count as often as they are there."""
+    by_contents: dict[str, list[str]] = {}
+    for file in inputs:
+        by_contents.setdefault(file.get("sha256", ""), []).append(str(file.get("file")))
+    for digest, names in by_contents.items():
+        if digest and len(names) > 1:
+            say(f"WARNING: {' and '.join(names)} hold the same, and are all counted.")
 
 
 def count_shard(job: CountJob, shard: Shard) -> dict[str, Any]:

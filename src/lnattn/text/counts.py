@@ -276,3 +276,12 @@ def _unpacked(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
         raise ValueError(f"{len(large)} large {name} for {stored_apart.sum()} places")
     values[stored_apart] = large
     return values
+
+
+def check_count_files(paths: Iterable[Path | str]) -> None:
+    """`CorpusError` for a file of counts that is named and not there, before anything is read."""
+    for path in paths:
+        if not Path(path).is_file():
+            raise CorpusError(
+                f"there is no file of counts {path}; make it with lnattn count, or name another."
+            )

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from lnattn.errors import CorpusError
 from lnattn.models.tokenizer_files import load_tokenizer as load_tokenizer
-from lnattn.models.tokenizer_files import tokenizer_errors
+from lnattn.models.tokenizer_files import tokenizer_errors, without_chance
 from lnattn.progress import say
 
 _BATCH = 1000
@@ -31,7 +31,8 @@ def plain_tokenizer(tokenizer: Any) -> str:
             f"{type(tokenizer).__name__} is no fast tokenizer; convert it to a tokenizer.json."
         )
     with tokenizer_errors("this tokenizer cannot be written and read again"):
-        plain = Tokenizer.from_str(backend.to_str())
+        fixed = without_chance(backend, "this tokenizer")
+        plain = Tokenizer.from_str(fixed.to_str())
     plain.no_truncation()
     plain.no_padding()
     return plain.to_str()

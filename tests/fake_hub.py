@@ -127,6 +127,8 @@ class _Handler(Answers):
         kind, *values = fault.pop(0) if fault else ("serve",)
         if kind == "status":
             return self.send(values[0], b"", **values[1])
+        if kind == "more" and self.command == "GET":
+            return self._more(*values)
         if kind == "slow":
             threading.Event().wait(values[0])
         if path.startswith(f"/api/models/{hub.repo}/tree/"):  # of chat templates
@@ -155,6 +157,21 @@ class _Handler(Answers):
             headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(content)}"
         cut = max(values[0] - start, 0) if kind == "cut" else None
         return self.send(206 if text else 200, bytes(content[start:stop]), cut, **headers)
+
+    def _more(self, piece: bytes, times: int, pause: float, packed: bool) -> None:
+        """An answer of so many pieces, of no length that is stated; packed: as gzip."""
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        if packed:
+            self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        with suppress(ConnectionError):  # the client has had enough
+            for _ in range(times):
+                self.wfile.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
+                self.wfile.flush()
+                threading.Event().wait(pause)
+            self.wfile.write(b"0\r\n\r\n")
+        self.close_connection = True
 
     def _about(self, hub: FakeHub, revision: str) -> None:
         """The repository's commit and its files."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import resource
 import shutil
@@ -294,6 +295,50 @@ def test_a_file_of_the_users_own_to_which_the_cache_has_a_link_is_not_deleted(se
         load_first_layer(NAME)
     assert own.read_bytes() == b"other weights"
     assert cached.is_symlink()
+
+
+#: 40 MB that pack into 40 kB.
+FOLDED = gzip.compress(bytes(40_000_000))
+MIB = bytes(1 << 20)
+
+
+@pytest.mark.parametrize("name", ["config.json", TOKENIZER, WEIGHTS])
+@pytest.mark.parametrize("way", [(MIB, 10_000, 0.0, False), (FOLDED, 1, 0.0, True)], ids=len)
+def test_no_more_of_a_file_is_taken_than_the_hub_lists(server, tmp_path, name, way):
+    server.faults[name] = [("serve",), ("serve",), ("more", *way)]
+    with pytest.raises(HubError, match=naming("sends more", name, "lists")):
+        load_first_layer(NAME)
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) < 2e7
+
+
+@pytest.mark.parametrize("way", [(MIB, 10_000, 0.0, False), (FOLDED, 1, 0.0, True)], ids=len)
+def test_no_more_of_a_list_is_read_than_a_list_can_be(server, way):
+    server.faults[f"revision/{COMMIT}"] = [("more", *way)]
+    with pytest.raises(HubError, match=naming("no list of a model's files")):
+        load_first_layer(NAME)
+
+
+def test_a_file_that_drips_is_given_up(server, monkeypatch):
+    monkeypatch.setattr(hub, "PATIENCE", 0.3)
+    server.faults[WEIGHTS] = [("serve",), ("serve",), ("more", b"x", 1000, 0.1, False)]
+    with pytest.raises(HubError, match=naming(WEIGHTS, "too slowly")):
+        load_first_layer(NAME)
+
+
+def test_a_list_that_drips_is_given_up(server, monkeypatch):
+    monkeypatch.setattr(hub, "TIMEOUT", 0.3)
+    server.faults[f"revision/{COMMIT}"] = [("more", b" ", 1000, 0.1, False)]
+    with pytest.raises(HubError, match=naming("too slowly")):
+        load_first_layer(NAME)
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 5002 + "/y", "o/" + "x" * 97, "x" * 97 + "/m", "a--b/c", "a/b.git", "a/b..c"]
+)
+def test_a_name_that_the_hub_cannot_have_is_not_asked_for(server, name):
+    with pytest.raises(CheckpointError):
+        load_first_layer(name)
+    assert server.log == []
 
 
 @pytest.mark.parametrize("name", ["config.json", WEIGHTS])

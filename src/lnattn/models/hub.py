@@ -7,21 +7,27 @@ HF_ENDPOINT names another hub; with HF_HUB_OFFLINE nobody is asked.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from collections.abc import Collection
-from contextlib import suppress
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 from huggingface_hub import (
-    HfApi,
     constants,
     get_hf_file_metadata,
+    get_session,
     hf_hub_download,
     hf_hub_url,
     try_to_load_from_cache,
 )
-from huggingface_hub.errors import EntryNotFoundError
+from huggingface_hub.errors import EntryNotFoundError, HFValidationError
+from huggingface_hub.utils import build_hf_headers, hf_raise_for_status, validate_repo_id
+from tqdm.auto import tqdm
 
 from lnattn.errors import CheckpointError, HubError
 from lnattn.models.connection import hub_errors
@@ -29,6 +35,13 @@ from lnattn.storage import sha256_of_file
 
 #: Seconds in which a hub that is at hand says what a model consists of.
 TIMEOUT = 8.0
+#: Bytes of a list of a model's files, and of a file whose length the hub does not state.
+LONGEST_LIST, LONGEST_UNSTATED = 16_000_000, 200_000_000
+#: A file that comes slower than so many bytes a second, after so many seconds, is given up.
+SLOWEST, PATIENCE = 2_000, 60.0
+#: Letters of an owner's or a model's name, as the hub has it.
+LONGEST_NAME = 96
+_LONGEST_REVISION = 255
 
 
 @dataclass(frozen=True)
@@ -87,6 +100,12 @@ def pin_of(name: str) -> Pin | None:
     plain = all(part and not part.startswith((".", "~", "-")) for part in (owner, model))
     if not plain or "/" in model or "\\" in repo or " " in repo or ".." in revision:
         return None
+    if len(owner) > LONGEST_NAME or len(revision) > _LONGEST_REVISION:
+        return None
+    try:
+        validate_repo_id(repo)
+    except HFValidationError:  # nobody need be asked
+        return None
     if not revision and repo in _BY_REPO:
         return _BY_REPO[repo]
     return Pin(repo, revision or "main")
@@ -106,11 +125,37 @@ def why_unreachable(pin: Pin, seconds: float = 3.0) -> str | None:
     return None if files else f"the hub lists no files of {pin.repo}."
 
 
-def _files(pin: Pin, seconds: float | None = None) -> set[str]:
-    """Names of a model's files; `HubError` where the hub does not say."""
+def _files(pin: Pin, seconds: float | None = None) -> dict[str, int | None]:
+    """Names of a model's files and their bytes; `HubError` where the hub does not say.
+
+    The list is read no further than a list can be long, however much comes, packed or not.
+    """
+    seconds = seconds or TIMEOUT
+    revision = quote(pin.revision, safe="")
+    address = f"{constants.ENDPOINT}/api/models/{pin.repo}/revision/{revision}?blobs=true"
     with hub_errors(pin.repo):
-        about = HfApi().model_info(pin.repo, revision=pin.revision, timeout=seconds or TIMEOUT)
-        return {file.rfilename for file in about.siblings or ()}
+        body = bytearray()
+        ends = time.monotonic() + 2 * seconds
+        session = get_session()
+        with session.stream("GET", address, headers=build_hf_headers(), timeout=seconds) as answer:
+            hf_raise_for_status(answer)
+            for chunk in answer.iter_bytes():
+                body += chunk
+                if len(body) > LONGEST_LIST:
+                    raise HubError(
+                        f"what the hub lists of {pin.repo} is longer than {LONGEST_LIST:,} bytes, "
+                        "so it is no list of a model's files; check HF_ENDPOINT."
+                    )
+                if time.monotonic() > ends:
+                    raise HubError(f"the hub lists the files of {pin.repo} too slowly; try later.")
+        listed = json.loads(body)["siblings"] or ()
+        return {str(file["rfilename"]): _size_of(file) for file in listed}
+
+
+def _size_of(file: Mapping[str, Any]) -> int | None:
+    """How long a file is by the hub's list; None where that does not say."""
+    size = file.get("size")
+    return size if isinstance(size, int) and size >= 0 else None
 
 
 def snapshot(pin: Pin) -> Path | None:
@@ -185,37 +230,44 @@ def download(pin: Pin, whole: bool = False) -> Path:
     if ADAPTER_FILE in files:
         refuse_adapter_file(pin.repo)
     with hub_errors(pin.repo):
-        config = _fetch(pin, "config.json")
+        config = _fetch(pin, "config.json", files)
         check_supported(read_config(config), pin.repo)
         names: Collection[str] = (_WEIGHTS,)
         if _WEIGHTS not in files and _INDEX in files:
-            names = _shards(pin, _fetch(pin, _INDEX).parent, whole)
-        if absent := sorted(set(names) - files):
+            names = _shards(pin, _fetch(pin, _INDEX, files).parent, whole)
+        if absent := sorted(set(names) - files.keys()):
             raise CheckpointError(
                 f"{pin.repo} at {config.parent.name[:12]} has no {absent[0]}; its weights may be a "
                 "pickle, which could run code when opened: save it as safetensors "
                 "(save_pretrained) and name that folder."
             )
         of_tokenizer = {_TOKENIZER_JSON} if _TOKENIZER_JSON in files else set(_TOKENIZER_FILES)
-        beside_weights = files & {*of_tokenizer, *_REFINING}
+        beside_weights = files.keys() & {*of_tokenizer, *_REFINING}
         for name in (*sorted(beside_weights), *names):
-            _fetch(pin, name)
+            _fetch(pin, name, files)
         if not _has_tokenizer(files):
             with suppress(EntryNotFoundError):  # remembered, for when there is no network
                 hf_hub_download(pin.repo, _TOKENIZER_JSON, revision=pin.revision)
     return config.parent
 
 
-def _fetch(pin: Pin, name: str) -> Path:
+def _fetch(pin: Pin, name: str, sizes: Mapping[str, int | None]) -> Path:
     """One file of a model, compared with the checksum that the hub states of it.
 
-    The cache takes that for a file name, so it must be nothing but a checksum.
+    The cache takes that for a file name, so it must be nothing but a checksum. sizes: how long each
+    file is by the hub's list; no more of it is taken.
     """
     url = hf_hub_url(pin.repo, name, revision=pin.revision)
     stated = get_hf_file_metadata(url, timeout=TIMEOUT).etag or ""
     if not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", stated):
         raise HubError(f"the hub states no checksum of {name} in {pin.repo}; use another hub.")
-    path = Path(hf_hub_download(pin.repo, name, revision=pin.revision, etag_timeout=TIMEOUT))
+    watched = _watching(f"{name} of {pin.repo}", sizes.get(name))
+    with _pieces_as_they_come():
+        path = Path(
+            hf_hub_download(
+                pin.repo, name, revision=pin.revision, etag_timeout=TIMEOUT, tqdm_class=watched
+            )
+        )
     if len(stated) == 64:
         received = sha256_of_file(path)
     else:  # git's own, of small files
@@ -233,3 +285,47 @@ def _fetch(pin: Pin, name: str) -> Path:
         path.unlink(missing_ok=True)
         raise HubError(f"{name} of {pin.repo} arrived damaged and was deleted; try again.")
     return path
+
+
+@contextmanager
+def _pieces_as_they_come() -> Iterator[None]:
+    """The client tells of each piece when it comes, not when 10 MB of them have come."""
+    usual = constants.DOWNLOAD_CHUNK_SIZE
+    constants.DOWNLOAD_CHUNK_SIZE = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        constants.DOWNLOAD_CHUNK_SIZE = usual
+
+
+def _watching(what: str, size: int | None) -> type[tqdm]:
+    """A progress bar that ends a download of more bytes than were listed, or of next to none.
+
+    The client tells its bar of every piece before that is written.
+    """
+    most = LONGEST_UNSTATED if size is None else size
+
+    class Watching(tqdm):  # type: ignore[type-arg]
+        def __init__(self, *words: Any, **options: Any) -> None:
+            options.pop("name", None)
+            super().__init__(*words, **options)
+            self._begun = time.monotonic()
+            self._before = int(options.get("initial") or 0)
+            self._received = 0
+
+        def update(self, n: float | None = 1) -> bool | None:
+            self._received += int(n or 0)
+            if self._before + self._received > most:
+                raise HubError(
+                    f"the hub sends more of {what} than the {most:,} bytes that it lists; use "
+                    "another hub, or try again later."
+                )
+            seconds = time.monotonic() - self._begun
+            if seconds > PATIENCE and self._received < SLOWEST * seconds:
+                raise HubError(
+                    f"{what} comes too slowly ({self._received:,} bytes in {seconds:.0f} s); try "
+                    "again later."
+                )
+            return super().update(n)
+
+    return Watching

@@ -27,7 +27,7 @@ _ADDED = (
 )
 _ADAPTER = re.compile(rf"(?:^|\.)(?:{_ADDED})(?:\.|$)")
 #: What a module that is read as it is holds: anything else beside it changes it.
-_PLAIN = frozenset({"weight", "bias", "gamma", "beta"})
+PLAIN = frozenset({"weight", "bias", "gamma", "beta"})
 #: Libraries whose modules compute what transformers' do, and whose hooks change no number.
 _TRUSTED = frozenset(
     {"torch", "transformers", "accelerate", "transformer_lens", "liger_kernel", "kernels", "apex"}
@@ -63,7 +63,7 @@ def beside(names: Iterable[str], module: str) -> str | None:
     """A tensor of a module that is none of a plain one's; None where there is none."""
     start = f"{module}."
     others = (name for name in names if name.startswith(start))
-    return next((name for name in others if name.removeprefix(start) not in _PLAIN), None)
+    return next((name for name in others if name.removeprefix(start) not in PLAIN), None)
 
 
 def check_module(label: str, name: str, module: nn.Module) -> None:

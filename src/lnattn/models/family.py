@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from lnattn.errors import CheckpointError, one_line
-from lnattn.models.adapters import beside, check_module, refuse_adapters
+from lnattn.models.adapters import PLAIN, beside, check_module, refuse_adapters
 from lnattn.models.settings import Settings, checked_number
 from lnattn.models.sources import WeightSource
 from lnattn.weights import AttentionLayer, LayerNorm, is_finite
@@ -260,8 +260,10 @@ class Family:
 
     def _check_plain(self, full: str) -> None:
         """Raise `CheckpointError` where what a tensor belongs to is more than that tensor."""
-        owner = full.rpartition(".")[0]
+        owner, _, part = full.rpartition(".")
         label = self.weights.label
+        if part not in PLAIN:  # a tensor of a module that has others, such as a sink's logit
+            return
         if other := beside(self.weights.names(), owner):
             raise CheckpointError(
                 f"{label}: beside {full!r} stands {one_line(other, 80)!r}, so the one alone is not "

@@ -77,7 +77,8 @@ def run_one(name: str, path: Path, quick: bool, output: Path) -> Path:
         process_peak_mib=round(process_peak_mib(), 1),
     )
     path = output / f"{name}.json"
-    return write_json(path, {**result, "record": record, "command": "make benchmark"})
+    named = {"command": "make benchmark", "kind": "benchmark"}
+    return write_json(path, {**result, "record": record, **named})
 
 
 def show(name: str, result: Mapping[str, Any]) -> None:

@@ -55,8 +55,17 @@ def tokenizer() -> Path:
     return data_folder() / "selectability-models" / "tokenizer"
 
 
-def frozen(path: Path) -> None:
-    """Name in a frozen record the command that makes it again, and print its path."""
-    from lnattn_book.frozen.kinds import name_command
+def frozen(path: Path, kind: str, command: str) -> None:
+    """Name in a frozen record its kind and the command that makes it again, and print its path.
 
-    print(name_command(path))
+    kind: one of `lnattn_book.frozen.kinds.READERS`; command: what follows `python -m experiments.`,
+    with words in capitals for files that are not of the repository.
+    """
+    from lnattn_book.frozen.kinds import sign
+
+    print(sign(path, kind, f"python -m experiments.{command}"))
+
+
+def place(folder: Path | str) -> str:
+    """A folder of frozen results as a command names it, wherever this one lies."""
+    return f"data/results/{Path(folder).resolve().name}"

@@ -18,6 +18,7 @@ from lnattn.errors import ResultError
 from lnattn.stats import bootstrap_means
 from lnattn.storage import write_result
 from lnattn.text.counts import Counts
+from lnattn_book.studies import affinity_study as at_hand
 from lnattn_book.studies import detokenization as affinity_study
 from lnattn_book.studies.detokenization import HEAD_BASELINES, AffinityResult, detokenization
 from lnattn_book.studies.table1 import (
@@ -50,6 +51,25 @@ def vectors(model: FirstLayer) -> TokenVectors:
 def study(model: FirstLayer, vectors: TokenVectors, counts: Counts) -> AffinityResult:
     few = {"heat_tokens": 10, "pairs": 3, "draws": 50}
     return detokenization(vectors, model.embeddings, counts, **few, seed=2)
+
+
+def test_a_frozen_study_of_other_weights_is_not_taken(
+    study: AffinityResult, model: FirstLayer, vectors: TokenVectors, counts: Counts, tmp_path
+) -> None:
+    """All facts of its source must fit: the model's name and counts do, its weights do not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(at_hand, "results_folder", lambda name: tmp_path / name)
+        patch.setenv("LNATTN_STUDIES", str(tmp_path / "kept"))
+        source = {"model": "tiny", "weights_sha256": "a" * 64, "tokens": 700}
+        replace(study, record={**study.record, **source}).write(tmp_path / "tiny")
+        asked = (vectors, model.embeddings, counts)
+        taken, words = at_hand.affinity_study(*asked, source)
+        assert words == f"frozen on {study.record['date']}"
+        assert np.array_equal(taken.skill, study.skill)
+        other = {**source, "weights_sha256": "b" * 64}
+        computed, words = at_hand.affinity_study(*asked, other)
+        assert words == "computed here: the frozen study is of other weights or counts"
+        assert not np.array_equal(computed.skill, study.skill)
 
 
 def test_study_is_made_of_its_parts(

@@ -47,6 +47,20 @@ def test_an_installed_package_writes_no_results_into_itself(tmp_path, monkeypatc
     assert not (installed / "results").exists()
 
 
+def test_results_of_another_name_lie_in_its_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(freezing, "data_folder", lambda: tmp_path)
+    random_gpt2(seed=3, vocab=20, context=16).float().save_pretrained(tmp_path / "model")
+    asked = ["freeze", str(tmp_path / "model"), "--only", "position"]
+    assert main(asked) == 0
+    own = {path.name: path.read_bytes() for path in (tmp_path / "results" / "model").iterdir()}
+    random_gpt2(seed=4, vocab=20, context=16).float().save_pretrained(tmp_path / "model")
+    assert main([*asked, "--as", "other"]) == 0
+    after = {path.name: path.read_bytes() for path in (tmp_path / "results" / "model").iterdir()}
+    assert own == after
+    assert sorted(path.name for path in (tmp_path / "results").iterdir()) == ["model", "other"]
+    assert (tmp_path / "results" / "other" / "position.npz").read_bytes() != own["position.npz"]
+
+
 def test_freezing_writes_over_results_only(tmp_path, capsys):
     folder = tmp_path / "model"
     random_gpt2(seed=3, vocab=20, context=16).float().save_pretrained(folder)

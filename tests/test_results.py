@@ -1,4 +1,4 @@
-"""Every frozen file has a reader, and names the command that makes it again."""
+"""Every frozen file names its kind, by which it is read, and the command that makes it again."""
 
 from __future__ import annotations
 
@@ -6,23 +6,35 @@ import json
 import shutil
 from importlib.util import find_spec
 
+import pytest
+
 from lnattn.cli.main import COMMANDS, main
+from lnattn.errors import ResultError
+from lnattn.freezing import STUDIES
 from lnattn.paths import data_folder
-from lnattn_book.frozen.kinds import command_of, name_command, read_all
+from lnattn.storage import read_json
+from lnattn_book.frozen.kinds import READERS, read, read_all, sign
 
 RESULTS = data_folder() / "results"
 
 
-def test_everything_that_is_frozen_is_read_and_names_its_command():
+def test_everything_that_is_frozen_is_read_by_its_kind():
     found = list(read_all(RESULTS))
     assert len(found) > 40
     assert [(path.name, wrong) for path, wrong in found if wrong] == []
 
 
+def test_every_kind_is_one_of_a_study_or_of_a_frozen_file():
+    """And every study that is frozen has a reader; a reader of nothing would go."""
+    frozen = {read_json(path)["kind"] for path in RESULTS.rglob("*.json")}
+    assert set(STUDIES) <= set(READERS)
+    assert set(READERS) == frozen | set(STUDIES)
+
+
 def test_commands_are_those_of_the_command_line_or_of_make():
     makefile = (RESULTS.parents[1] / "Makefile").read_text()
     for path in RESULTS.rglob("*.json"):
-        words = command_of(path).split()
+        words = read_json(path)["command"].split()
         program, task, *more = words[1:] if words[0].startswith("LNATTN_QUERIES=") else words
         if program == "python":
             module = find_spec(more[0])
@@ -32,35 +44,32 @@ def test_commands_are_those_of_the_command_line_or_of_make():
             assert task in (COMMANDS if program == "lnattn" else makefile), path
 
 
-def test_a_survey_of_some_query_tokens_says_how_many(tmp_path):
-    path = tmp_path / "tiny" / "survey.json"
-    path.parent.mkdir()
-    path.write_text('{"queries": 400}')
-    assert command_of(path).startswith("LNATTN_QUERIES=400 python -m lnattn_book freeze tiny ")
-    path.write_text("{}")
-    assert command_of(path).startswith("python -m lnattn_book freeze tiny ")
-
-
 def test_stray_damaged_and_misnamed_files_are_told(tmp_path, capsys):
     shutil.copytree(RESULTS / "book-gpt2", tmp_path / "tiny")
     (tmp_path / "tiny" / "notes.txt").write_text("?")
     (tmp_path / "tiny" / "orphan.npz").write_bytes(b"")
     whole = (tmp_path / "tiny" / "survey.npz").read_bytes()
     (tmp_path / "tiny" / "survey.npz").write_bytes(whole[:50])
+    (tmp_path / "tiny" / "sigma.json").write_text('{"kind": "unheard of", "command": "make"}')
     wrong = {path.name: why for path, why in read_all(tmp_path)}
-    assert "belongs to no study" in wrong["notes.txt"]
-    assert "belongs to no study" in wrong["orphan.npz"]
+    assert "belongs to no frozen result" in wrong["notes.txt"]
+    assert "belongs to no frozen result" in wrong["orphan.npz"]
     assert "cannot be read" in wrong["survey.json"]
-    assert "another command" in wrong["detokenization.json"]
-    name_command(tmp_path / "tiny" / "detokenization.json")
-    record = json.loads((tmp_path / "tiny" / "detokenization.json").read_text())
-    assert record["command"] == "python -m lnattn_book freeze tiny --only detokenization"
+    assert "names no kind that this book freezes" in wrong["sigma.json"]
+    assert "freezes another folder's" in wrong["detokenization.json"]
+    command = "python -m lnattn_book freeze tiny --only detokenization"
+    path = sign(tmp_path / "tiny" / "detokenization.json", "detokenization", command)
+    read(path)
+    assert json.loads(path.read_text())["command"] == command
     assert main(["verify", "--folder", str(tmp_path)]) == 1
     shown = capsys.readouterr().out
     assert "tiny/survey.json: damaged" in shown
     assert "tiny/notes.txt: damaged" in shown
     assert "tiny/orphan.npz: damaged" in shown
-    assert (
-        "tiny/detokenization.json: whole; python -m lnattn_book freeze tiny --only detokenization"
-        in shown
-    )
+    assert f"tiny/detokenization.json: whole; {command}" in shown
+
+
+def test_a_record_without_a_command_is_told(tmp_path):
+    (tmp_path / "claims.json").write_text('{"kind": "claims"}')
+    with pytest.raises(ResultError, match="no command that makes it"):
+        read(tmp_path / "claims.json")

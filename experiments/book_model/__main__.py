@@ -19,7 +19,7 @@ from experiments.book_model.loop import default_device
 from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.snapshot_tables import look_of, save_snapshots, shape_of
 from experiments.book_model.snapshots import snapshots
-from experiments.command import add_plan, frozen, given_plan, main, new_parser
+from experiments.command import add_plan, frozen, given_plan, main, new_parser, place
 from lnattn.storage import sha256_of_file
 from lnattn.text.counts import Counts
 from lnattn_book.studies.samples import sample_file
@@ -46,6 +46,7 @@ def look_at(args: argparse.Namespace) -> None:
     weights = {}
     looks = []
     kind = "over-training" if len(args.run) == 1 else "small-models"
+    runs = "RUN" if len(args.run) == 1 else "RUN RUNS"
     facts = {"counts_sha256": sha256_of_file(file), "texts_sha256": sha256_of_file(sample_file())}
     for folder in args.run:
         for snapshot in snapshots(folder):
@@ -55,7 +56,8 @@ def look_at(args: argparse.Namespace) -> None:
             )
             weights[snapshot.model.name] = snapshot.model.provenance["weights_sha256"]
             print(f"{snapshot.model.name}: {table.iloc[-1]['found']:.1%} of the pieces", flush=True)
-            frozen(save_snapshots(args.out, kind, looks, weights_sha256=weights, **facts))
+            path = save_snapshots(args.out, kind, looks, weights_sha256=weights, **facts)
+            frozen(path, "looks", f"book_model look {runs} --out {place(args.out)}")
 
 
 def parser() -> argparse.ArgumentParser:

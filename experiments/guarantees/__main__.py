@@ -189,7 +189,7 @@ def run(args: argparse.Namespace) -> None:
             counts = Counts.load(args.counts)
             counted = f"{counts.record['documents']} Wikipedia articles, {counts.sha256}"
         out = args.out / (args.named or name)
-        frozen(study(model, counts, counted).write(out))
+        frozen(study(model, counts, counted).write(out), "arrays", "guarantees MODELS")
 
 
 def parser() -> argparse.ArgumentParser:

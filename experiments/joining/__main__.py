@@ -20,7 +20,7 @@ from experiments.book_model.loop import default_device
 from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.snapshot_tables import look_of, save_snapshots
 from experiments.book_model.snapshots import Snapshot, snapshots
-from experiments.command import frozen, main, new_parser
+from experiments.command import frozen, main, new_parser, place
 from experiments.joining.measure import lost
 from experiments.once import once
 from lnattn import load_first_layer
@@ -107,7 +107,8 @@ def run(args: argparse.Namespace) -> None:
         "seconds": round(sum(seconds), 1),
     }
     for what, frame in tables.items():
-        frozen(save_snapshots(args.out, what, [frame], **facts, **texts))
+        path = save_snapshots(args.out, what, [frame], **facts, **texts)
+        frozen(path, "joining", f"joining RUNS --work WORK --out {place(args.out)}")
 
 
 def parser() -> argparse.ArgumentParser:

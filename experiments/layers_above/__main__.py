@@ -42,7 +42,8 @@ def run(args: argparse.Namespace) -> None:
         seconds = round(time.perf_counter() - begun, 1)
         record = provenance(model=about, **tables.record, seconds=seconds)
         folder = data_folder() / "results" / "layers-above"
-        frozen(replace(tables, record=record).write(folder, name))
+        path = replace(tables, record=record).write(folder, name)
+        frozen(path, "layers-above", f"layers_above {name}")
         print(tables.table().round(3).to_string(), flush=True)
         _freeze_nulls(name, model, tables, some_pieces(first, args.counts)[0])
 
@@ -53,7 +54,8 @@ def _of_runs(args: argparse.Namespace) -> None:
     pairs = []
     for path in map(Path, args.run):
         trained, tables = asked(path, args.tokens)
-        frozen(tables.write(folder, path.name))
+        command = f"layers_above --set NAME --run RUNS/{path.name}"
+        frozen(tables.write(folder, path.name), "layers-above", command)
         print(tables.table().round(3).to_string(), flush=True)
         pairs.append((trained, tables))
     trained_models, all_tables = zip(*pairs, strict=True)

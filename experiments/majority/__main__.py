@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from experiments.command import frozen, main, new_parser
+from experiments.command import frozen, main, new_parser, place
 from experiments.majority.plans import EXPERIMENTS, run_experiments
 
 
 def run(args: argparse.Namespace) -> None:
     for path in run_experiments(args.only, args.out):
-        frozen(path)
+        frozen(path, "majority", f"majority --only {path.stem} --out {place(args.out)}")
 
 
 if __name__ == "__main__":

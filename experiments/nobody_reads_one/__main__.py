@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from experiments.command import frozen, place
 from experiments.nobody_reads_one import train as one_arm
 from experiments.nobody_reads_one.hub_models import folder_of, written
 from experiments.nobody_reads_one.sigma_and_frequencies import constant_sigma, frequencies
@@ -112,11 +113,17 @@ def main() -> None:
     elif given.verb in ("sigma", "frequencies"):
         study = {"sigma": constant_sigma, "frequencies": frequencies}[given.verb]
         arrays, facts = study(given.name)
-        print(write_result(given.to, given.verb, arrays, provenance(model=given.name, **facts)))
+        path = write_result(given.to, given.verb, arrays, provenance(model=given.name, **facts))
+        named(path, f"{given.verb} MODEL")
     elif given.verb == "real":
-        print(freeze_real(given.names, given.to))
+        named(freeze_real(given.names, given.to), "real MODEL")
     else:
-        print(freeze(given.out, given.to, given.seeds))
+        named(freeze(given.out, given.to, given.seeds), "freeze RUNS")
+
+
+def named(path: Path, task: str) -> None:
+    """Name a record's kind and command, which ends with where it was frozen."""
+    frozen(path, "arrays", f"nobody_reads_one {task} --to {place(path.parent)}")
 
 
 if __name__ == "__main__":

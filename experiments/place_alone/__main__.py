@@ -10,15 +10,16 @@ import argparse
 import sys
 from pathlib import Path
 
-from experiments.command import frozen, main, new_parser
+from experiments.command import frozen, main, new_parser, place
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.weights import require_absolute
-from lnattn_book.studies.by_place import by_place
+from lnattn_book.studies.by_place import ByPlace, by_place
 
 
 def run(args: argparse.Namespace) -> None:
     first = require_absolute(load_first_layer(args.checkpoint))
-    frozen(by_place(first).write(args.out))
+    path = by_place(first).write(args.out)
+    frozen(path, ByPlace.NAME, f"place_alone FOLDER --out {place(args.out)}")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from experiments.command import frozen, main, new_parser, tokenizer
+from experiments.command import frozen, main, new_parser, place, tokenizer
 from experiments.once import once
 from experiments.selectability_law import cost, gaussian, keys
 from experiments.unselectable_lm.evaluation import text_windows
@@ -209,7 +209,9 @@ def run(args: argparse.Namespace) -> None:
         squad_sha256=sha256_of_file(args.squad),
         seconds=round(part.seconds, 1),
     )
-    frozen(write_result(args.out, NAME, arrays, record))
+    files = "--squad SQUAD --gpt2 GPT2 --parts PARTS"
+    path = write_result(args.out, NAME, arrays, record)
+    frozen(path, "arrays", f"selectability_law {files} --out {place(args.out)}")
 
 
 if __name__ == "__main__":

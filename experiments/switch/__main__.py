@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from experiments.book_model.snapshots import snapshot_after
-from experiments.command import frozen, main, new_parser
+from experiments.command import frozen, main, new_parser, place
 from lnattn.rotary.weights import RelativeFirstLayer
 from lnattn_book.claims.over_seeds import halved, halved_weights
 from lnattn_book.studies.switch import constants_study, switch_study
@@ -25,10 +25,12 @@ def run(args: argparse.Namespace) -> None:
             "tokens_trained": last.tokens,
             "summed": "over the texts of even number, and of odd number",
         }
-        frozen(halved(switch_study(last.model, source)).write(Path(args.out) / name))
+        command = f"switch RUNS/{name} --out {place(args.out)}"
+        looks = halved(switch_study(last.model, source))
+        frozen(looks.write(Path(args.out) / name), looks.NAME, command)
         if isinstance(last.model, RelativeFirstLayer):
             weights = halved_weights(constants_study(last.model, source))
-            frozen(weights.write(Path(args.out) / name))
+            frozen(weights.write(Path(args.out) / name), weights.NAME, command)
 
 
 def parser() -> argparse.ArgumentParser:

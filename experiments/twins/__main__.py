@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from experiments.book_model.snapshots import Snapshot, snapshots
-from experiments.command import frozen, main, new_parser
+from experiments.command import frozen, main, new_parser, place
 from experiments.twins.compare import PARTS, by_place, by_position_alone, skill
 from lnattn.affinity.auroc import Neighbours
 from lnattn.affinity.by_distance import sample_queries
@@ -60,7 +60,8 @@ def run(args: argparse.Namespace) -> None:
         arrays |= {f"{name} {what}": value for what, value in measures.items()}
         facts[name] = {what: record[what] for what in ("plan", "held_out_loss", "weights_sha256")}
         print(f"{name}: held out {record['held_out_loss']:.4f}", flush=True)
-    frozen(write_result(args.out, "twins", arrays, provenance(runs=facts, parts=PARTS)))
+    path = write_result(args.out, "twins", arrays, provenance(runs=facts, parts=PARTS))
+    frozen(path, "arrays", f"twins RUNS --out {place(args.out)}")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from experiments.book_model.plan import TrainingPlan
-from experiments.command import add_plan, frozen, given_plan, main, new_parser, tokenizer
+from experiments.command import add_plan, frozen, given_plan, main, new_parser, place, tokenizer
 from experiments.unselectable_lm.evaluation import (
     freeze_evaluation,
     freeze_lengths,
@@ -44,23 +44,32 @@ def long(args: argparse.Namespace) -> None:
         print(f"{record['arm']}, seed {plan['seed']}: held-out loss {loss:.3f} nats a token")
 
 
+def named(path: Path, args: argparse.Namespace, kind: str, task: str) -> None:
+    """Name a record's kind and command, which ends with where it was frozen."""
+    frozen(path, kind, f"unselectable_lm {task} --out {place(args.out)}")
+
+
 def freeze_runs(args: argparse.Namespace) -> None:
-    frozen(freeze_long(args.runs, args.text, tokenizer(), args.out, args.windows))
+    path = freeze_long(args.runs, args.text, tokenizer(), args.out, args.windows)
+    named(path, args, "long-runs", f"freeze-long RUNS --text SQUAD --windows {args.windows}")
 
 
 def evaluate(args: argparse.Namespace) -> None:
     sizes = args.windows, args.searched
     freeze_evaluation(args.runs, args.text, tokenizer(), args.out, *sizes, progress=True)
     for path in sorted(Path(args.out).glob("lm-*.json")):
-        frozen(path)
+        run = path.stem.removeprefix("lm-")
+        named(path, args, "language-model", f"evaluate RUNS/{run} --text SQUAD")
 
 
 def table_1(args: argparse.Namespace) -> None:
-    frozen(freeze_table_1(args.runs, args.text, tokenizer(), args.out, args.windows))
+    path = freeze_table_1(args.runs, args.text, tokenizer(), args.out, args.windows)
+    named(path, args, "table-1", f"table-1 RUNS --text SQUAD --windows {args.windows}")
 
 
 def words(args: argparse.Namespace) -> None:
-    frozen(freeze_words(args.run, args.text, tokenizer(), args.out))
+    path = freeze_words(args.run, args.text, tokenizer(), args.out)
+    named(path, args, "words", "words RUN --text SST2")
 
 
 def untrained(args: argparse.Namespace) -> None:
@@ -69,7 +78,8 @@ def untrained(args: argparse.Namespace) -> None:
 
 
 def lengths(args: argparse.Namespace) -> None:
-    frozen(freeze_lengths(args.text, args.files, args.out))
+    path = freeze_lengths(args.text, args.files, args.out)
+    named(path, args, "arrays", "lengths GPT2_FILES --text SQUAD")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from experiments.command import frozen, main, new_parser
+from experiments.command import main, new_parser
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.weights import require_absolute
 from lnattn_book.claims.nulls import write_nulls
 from lnattn_book.studies.waves import turns, with_smooth_positions
 
+COMMAND = "python -m experiments.waves MODELS"
 #: How many random positions are drawn.
 DRAWS = 100
 
@@ -28,12 +30,13 @@ def run(args: argparse.Namespace) -> None:
         drawn: list[Mapping[str, Any]] = [
             {"turns": turns(with_smooth_positions(first, seed))} for seed in range(DRAWS)
         ]
-        frozen(write_nulls("waves", called, drawn, "python -m experiments.waves MODELS"))
+        print(write_nulls("waves", called, drawn, COMMAND, args.out))
 
 
 def parser() -> argparse.ArgumentParser:
     parser = new_parser("waves", __doc__)
     parser.add_argument("model", nargs="+")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="other than data/results")
     return parser
 
 

@@ -189,7 +189,8 @@ def freeze(
             command = f"{study.program} freeze {whose} --only {study.name}"
             if study.relative and counts:
                 command += " --counts COUNTS COUNTS_2 COUNTS_3"
-            write_json(path, {"command": command} | read_json(path))
+            named = {"kind": study.name, "command": command}
+            write_json(path, named | read_json(path))
             yield FrozenStudy(study.name, path)
         except LnattnError as error:
             if only:

@@ -40,7 +40,8 @@ def write_frozen(model: str, records: Sequence[Record], root: Path) -> Path:
     # The rounding of a build's run is no part of it: places in pages are found anew.
     rows = [{**asdict(record), "execution": 0} for record in records]
     path = root / FROZEN_CLAIMS / f"{Path(model).name}.json"
-    return write_json(path, {"model": model, "records": rows, "command": COMMAND})
+    named = {"command": COMMAND, "kind": "claims"}
+    return write_json(path, {"model": model, "records": rows, **named})
 
 
 def frozen_records(folder: Path, model: str = "") -> tuple[str, list[Record]]:

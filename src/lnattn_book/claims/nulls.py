@@ -169,7 +169,9 @@ def write_nulls(
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     frozen_nulls.cache_clear()
-    return write_json(path, {"claim": claim_id, "models": models, "command": command})
+    return write_json(
+        path, {"claim": claim_id, "models": models, "command": command, "kind": "nulls"}
+    )
 
 
 def _in_json(values: Any) -> Any:

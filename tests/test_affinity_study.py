@@ -60,6 +60,8 @@ def test_a_frozen_study_of_other_weights_is_not_taken(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(at_hand, "results_folder", lambda name: tmp_path / name)
         patch.setenv("LNATTN_STUDIES", str(tmp_path / "kept"))
+        few = {"heat_tokens": 10, "pairs": 3, "draws": 50, "seed": 9}
+        patch.setattr(at_hand, "detokenization", partial(detokenization, **few))
         source = {"model": "tiny", "weights_sha256": "a" * 64, "tokens": 700}
         replace(study, record={**study.record, **source}).write(tmp_path / "tiny")
         asked = (vectors, model.embeddings, counts)

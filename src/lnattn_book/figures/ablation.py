@@ -1,4 +1,4 @@
-"""What models lose without parts of their first layer's scores, drawn (chapter 6)."""
+"""What models lose without parts of their first layer's scores, drawn (chapter 11)."""
 
 from __future__ import annotations
 
@@ -10,31 +10,10 @@ from matplotlib.figure import Figure
 
 from lnattn_book.page.style import (
     GREY,
-    SMALL,
     TERM_COLOURS,
     WIDTH,
     legend,
-    model_name,
 )
-
-
-def pairs_and_positions(losses: pd.DataFrame) -> Figure:
-    """Two bars a model: nats lost a token without pairs, and without positions, with their digits.
-
-    losses: a row a model, columns pairs and positions.
-    """
-    figure, ax = plt.subplots(figsize=(WIDTH, 0.52 * len(losses) + 1.2))
-    rows = np.arange(len(losses))
-    for offset, (part, label, colour) in zip((-0.2, 0.2), _PARTS, strict=True):
-        bars = ax.barh(rows + offset, losses[part], 0.36, color=colour, label=label)
-        ax.bar_label(bars, fmt="%.3f", padding=2, fontsize=SMALL)
-    ax.set_yticks(rows, [model_name(name) for name in losses.index])
-    parts = [part for part, _, _ in _PARTS]
-    ax.set(xlabel="lost without it (nats a token)", xlim=(0, 1.12 * losses[parts].max(axis=None)))
-    ax.invert_yaxis()
-    legend(figure, "upper left")
-    return figure
-
 
 #: What is compared, its words, and the colour of its (first) term.
 _PARTS = (

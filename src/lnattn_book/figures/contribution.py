@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from lnattn.attention.terms import TERMS
 from lnattn.contribution.study import Contributions
 from lnattn_book.page.style import (
-    GREY,
     SEQUENTIAL,
-    SMALL,
     TERM_COLOURS,
     TERM_NAMES,
     WIDTH,
@@ -77,26 +73,4 @@ def by_head(result: Contributions) -> Figure:
     row, column = np.unravel_index(means[:, :-1].argmax(), means[:, :-1].shape)
     ring(ax, int(column), int(row), 24)
     figure.colorbar(image, ax=ax, location="top", aspect=40, label="mean contribution (nats)")
-    return figure
-
-
-def two_ways(table: pd.DataFrame) -> Figure:
-    """Each term's mean contribution in its colour: left out (full), and as a share (hatched).
-
-    table: a row a term, columns 'left out' and 'share', in nats.
-    """
-    figure, ax = plt.subplots(figsize=(WIDTH, 3.6))
-    rows = np.arange(len(table))
-    for offset, column, hatch in ((-0.2, "left out", ""), (0.2, "share", "////")):
-        colours = [TERM_COLOURS[term] for term in table.index]
-        look = {"color": colours, "hatch": hatch, "edgecolor": "white"}
-        bars = ax.barh(rows + offset, table[column], 0.36, **look)
-        ax.bar_label(bars, fmt="%.3f", padding=2, fontsize=SMALL)
-    ax.set_yticks(rows, [TERM_NAMES[term] for term in table.index])
-    ax.set_xlabel("nats, mean over heads and queries")
-    ax.set_xlim(0, 1.15 * table[["left out", "share"]].max(axis=None))
-    ax.invert_yaxis()
-    look = {"facecolor": GREY, "edgecolor": "white"}
-    handles = [Patch(label="left out", **look), Patch(label="share", hatch="////", **look)]
-    figure.legend(handles=handles, loc="outside upper left", ncols=2)
     return figure

@@ -101,8 +101,16 @@ def test_wrong_queries_leave_what_is_about_the_query(heads) -> None:
 
 
 def test_the_share_of_named_heads(heads) -> None:
-    assert chapter.share_of_heads(heads.found, (0,)) == 0.5
-    assert chapter.share_of_heads(heads.found, (0, 1)) == 1
+    """Head 0 has piece 4 first and piece 3 fifth, head 1 has them third and first."""
+    assert chapter.share_of_heads(heads.found, (0,), top=1) == 0.5
+    assert chapter.share_of_heads(heads.found, (0, 1), top=1) == 1
+    assert chapter.share_of_heads(heads.found, (0,)) == 1  # not only those that it finds best
+
+
+def test_a_fixed_order_is_scored_as_any_list() -> None:
+    """Before token 3 stand 0 (3 times) and 2 (once): 0 beats 1 and 3, 2 beats 3 alone."""
+    before = Neighbours.before(sparse.csr_array(([3, 1], ([0, 2], [3, 3])), shape=(4, 4)))
+    assert chapter.area_of_a_fixed_order(before, 4) == pytest.approx((3 * 1 + 1 * 0.5) / 4)
 
 
 def test_the_table_by_class_has_the_means_of_the_shown_pairs() -> None:

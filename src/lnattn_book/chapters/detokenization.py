@@ -16,7 +16,7 @@ import pandas as pd
 from jaxtyping import Float, Real
 from sklearn.metrics import roc_auc_score
 
-from lnattn.affinity.auroc import Neighbours
+from lnattn.affinity.auroc import Neighbours, frequency_vectors, head_auroc
 from lnattn.affinity.subwords import Subwords, continuation_pieces, subword_ranks, token_classes
 from lnattn.attention.folding import fold
 from lnattn.attention.vectors import TokenVectors, token_vectors
@@ -99,12 +99,14 @@ def list_area(heads: Heads, query: int) -> float:
 def list_against_heads(heads: Heads, named: Sequence[int]) -> pd.DataFrame:
     """Pieces whose main predecessor one of the named heads ranks first of all keys.
 
-    A row a piece: query and key (ids), head, area (AUROC of that head) and list (of the list).
+    A row a piece: query and key (ids), head (the first that does), area (AUROC of that head) and
+    list (of the list).
     """
     ranked = heads.found
-    first = np.flatnonzero((ranked.best_rank == 1) & np.isin(ranked.best_head, named))
+    is_first = ranked.ranks[list(named)] == 1  # [named piece]
+    first = np.flatnonzero(is_first.any(axis=0))
     queries = ranked.pieces.queries[first]
-    chosen = ranked.best_head[first]
+    chosen = np.array(named)[is_first[:, first].argmax(axis=0)]
     return pd.DataFrame(
         {
             "query": queries,
@@ -124,10 +126,19 @@ def wrong_queries(study: AffinityResult) -> pd.DataFrame:
     return table.rename_axis("head")
 
 
-def share_of_heads(subwords: Subwords, named: Sequence[int]) -> float:
-    """Of the pieces that some head finds, the share that the named heads find best."""
-    counted = subwords.heads_of()
-    return float(counted[list(named)].sum() / counted.sum())
+def share_of_heads(subwords: Subwords, named: Sequence[int], top: int = 10) -> float:
+    """Of the pieces that some head finds within a rank, the share that the named heads find."""
+    found = subwords.ranks <= top
+    return float(found[list(named)].any(axis=0).sum() / found.any(axis=0).sum())
+
+
+def area_of_a_fixed_order(before: Neighbours, vocab: int) -> float:
+    """Mean AUROC over all query tokens of a list that counted none of the text: the vocabulary's.
+
+    A WordPiece vocabulary begins with what was frequent in the text that it was made of.
+    """
+    order = np.arange(vocab)[::-1].copy()  # the first token scores highest
+    return float(head_auroc(frequency_vectors(order), before).mean()[0])
 
 
 #: What is shown of the AUROCs by class of query: which keys take part, and which measure.

@@ -92,6 +92,17 @@ def test_a_contract_that_is_broken_is_seen(tmp_path, file, line, contract):
     assert re.search(rf"^{contract}.* BROKEN$", said.stdout, re.MULTILINE), said.stdout
 
 
+def test_architecture_draws_the_rooms_of_the_contracts():
+    """Line by line, in their order: the rooms of the wheel, and those of the book."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    blocks = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split("```text\n")
+    for package, block in (("lnattn", blocks[2]), ("lnattn_book", blocks[3])):
+        (layers,) = [one["layers"] for one in contracts if one.get("containers") == [package]]
+        drawn = block.partition("```")[0].splitlines()
+        assert [re.split(r"  +", line)[0] for line in drawn] == layers
+
+
 def test_each_module_of_the_package_is_reached():
     """From a name of `lnattn.__all__` or from a command; what only a chapter needs is the book's.
 

@@ -107,3 +107,13 @@ def test_one_version_of_the_linter_of_scripts():
         for version in re.findall(pattern, (ROOT / name).read_text(encoding="utf-8"))
     }
     assert len(versions) == 1
+
+
+def test_the_version_is_the_same_wherever_it_stands():
+    """In the package, in what is cited, and above the newest part of the changelog."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
+    told = re.search(r"^## (\d\S*) · ", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+    assert cited
+    assert told
+    assert project["version"] == cited[1] == told[1]

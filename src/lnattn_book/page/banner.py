@@ -12,13 +12,24 @@ from typing import Any
 
 from IPython.display import display
 
-from lnattn.models.choice import Choice, default_model
+from lnattn.errors import CheckpointError
+from lnattn.models import hub
+from lnattn.models.choice import BOOK_LLAMA, FALLBACK, MINILM, Choice, default_model
 from lnattn.storage import package_versions
+from lnattn_book.page.checks import METADATA
+from lnattn_book.page.first_cell import (
+    check_given,
+    count_tokens,
+    find_model,
+    read_text,
+    refuse,
+    where_looked,
+)
 
 _SHOWN_VERSIONS = ("lnattn", "torch", "transformers", "numpy", "numba")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Banner:
     """The facts at the head of a chapter: which model, why, its weights, versions and date."""
 
@@ -27,6 +38,10 @@ class Banner:
     weights: str
     versions: Mapping[str, str]
     date: str
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return " ".join([f"Model: {self.model} ({self.why}).", *self.notes])
 
     def _repr_html_(self) -> str:
         versions = html.escape(", ".join(f"{name} {no}" for name, no in self.versions.items()))
@@ -34,8 +49,14 @@ class Banner:
         return (
             '<p class="lnattn-banner">'
             f"Model: <strong>{html.escape(self.model)}</strong> ({html.escape(self.why)})."
-            f"{weights} Run with {versions} on {self.date}.</p>"
+            f"{weights} Run with {versions} on {self.date}."
+            f"{''.join(f'<br>{html.escape(note)}' for note in self.notes)}</p>"
         )
+
+    def _repr_mimebundle_(self, **_kinds: Any) -> tuple[dict[str, str], dict[str, Any]]:
+        """What is shown, and the model's name for a build, as the output's metadata."""
+        shown = {"text/plain": repr(self), "text/html": self._repr_html_()}
+        return shown, {METADATA: {"model": self.model}}
 
 
 def choose(name: str | None = None) -> Choice:
@@ -47,26 +68,50 @@ def choose(name: str | None = None) -> Choice:
     """
     from lnattn_book.page.chosen import with_six_terms  # loads PyTorch, as the chapter does anyway
 
-    choice = Choice(name, "named in this page's first cell") if name else default_model()
-    return with_six_terms(choice)
+    if name is None or name == "":
+        return with_six_terms(default_model())
+    found = find_model(name)
+    try:
+        return with_six_terms(Choice(found, "named in this page's first cell"))
+    except CheckpointError as error:
+        known = [FALLBACK, BOOK_LLAMA, MINILM, *hub.PINNED]
+        problem = f"{str(error).rstrip('.')}{where_looked(found, known)}"
+        raise refuse("MODEL", name, problem) from None
 
 
-def start(model: Any = None, *, why: str | None = None) -> None:
-    """Set the figure style and show the chapter's banner.
+def start(model: Any = None, *, why: str | None = None, of: Any = None, **given: Any) -> str | None:
+    """Check the first cell, set the style of figures, show the banner; the text that is read.
 
-    `model` is a `FirstLayer` (or anything with a `provenance` mapping), a name, or None for a
-    chapter that needs no trained model. `why` says why this model was taken; without it, the
-    provenance's own reason is shown, else whether LNATTN_MODEL chose it.
+    model: a first layer (or anything with a `provenance` mapping), a name, or None for a page that
+    needs no trained model. why: why this model was taken; without it, the provenance's own reason
+    is shown, else whether LNATTN_MODEL chose it. of: the model that the first cell's values are
+    about, where it is another. given: these values, by their names in small letters. `text` is
+    cut to what the page can read, and comes back; `head`, `query`, `key` and `queries` are checked
+    against model and text; any other is a pair of the value and what is allowed: a range, `str`, or
+    a list of names. Raises `FirstCellError`, one sentence, before anything is computed.
     """
     from lnattn_book.page import drawings
     from lnattn_book.page.style import use_style
 
+    about = model if of is None else of
+    notes = []
+    tokens = None
+    if "text" in given:
+        given["text"], note = read_text(given["text"], about)
+        notes.append(note)
+        if getattr(about, "tokenizer", None) is not None:
+            tokens = count_tokens(given["text"], about)
+        if getattr(model, "tokenizer", "") is None:
+            notes.append("It has no tokenizer: what it would make of a text is left out.")
+    text = given.pop("text", None)
+    check_given(given, about, tokens)
     use_style()
     drawings.install_formatter()
-    display(describe(model, why=why))
+    display(describe(model, why=why, notes=tuple(filter(None, notes))))
+    return text
 
 
-def describe(model: Any = None, *, why: str | None = None) -> Banner:
+def describe(model: Any = None, *, why: str | None = None, notes: tuple[str, ...] = ()) -> Banner:
     """The banner that `start` shows, as data."""
     provenance: Mapping[str, Any] = getattr(model, "provenance", None) or {}
     if model is None:
@@ -84,6 +129,7 @@ def describe(model: Any = None, *, why: str | None = None) -> Banner:
         weights=digest[:12],
         versions={"Python": platform.python_version(), **package_versions(*_SHOWN_VERSIONS)},
         date=_date(),
+        notes=notes,
     )
 
 

@@ -159,6 +159,7 @@ def test_what_cannot_be_asked_counts_as_failed(words, values, found):
 def test_a_condition_shows_what_it_is_about():
     assert says("three times as long", 2.5 < 2.9, found=2.9).found == "2.9"
     assert says("three of 8 heads", 8, [True] * 3, found=[1, 2]).found == "8, 1, 2"
+    assert says("many queries", True, found=19324.2).found == "19,324"
 
 
 @pytest.mark.parametrize("word", ["two", "Three", "half", "twice", "threefold", "hundred"])

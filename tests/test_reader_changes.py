@@ -18,14 +18,14 @@ mpl.use("Agg")
 CHANGES = [
     ("transformer-layer", {"text": "Another text.", "HEAD": 3}),
     ("02", {"text": "Another text.", "HEAD": 3}),
-    ("circuits", {"text": "Another text.", "WRITER": (5, 1)}),
+    ("circuits", {"text": "Another text.", "LAYER": 5, "HEAD": 1}),
     ("layers-above", {"text": "Another text.", "LAYER": 5}),
     ("04", {"PIECE": "##s", "HEAD": 0}),
     ("05", {"HEAD": 5, "QUERY": 50}),
-    ("06", {"sentence": "Another text, and not a long one.", "WITHOUT": "pp"}),
+    ("06", {"text": "Another text, and not a long one.", "WITHOUT": "pp"}),
     ("07", {"HEAD": 5, "QUERY": 500}),
     ("12", {"text": "A text of some other words.", "HEAD": 2, "QUERY": 4, "KEY": 1}),
-    ("10", {"ARM": ("LayerNorm", "SGD", 1)}),
+    ("10", {"NORM": "LayerNorm", "OPTIMISER": "SGD", "SEED": 1}),
 ]
 #: Chapters that speak of heads and models by name: all they say holds whatever is chosen.
 BY_NAME = ("05", "07")
@@ -83,11 +83,7 @@ def test_the_first_cell_says_what_can_be_changed_and_needs_nothing(name):
     for statement in ast.parse(first.source).body:
         assert isinstance(statement, ast.Assign)
         (target,) = statement.targets
-        named = ast.literal_eval(statement.value)
-        if isinstance(target, ast.Tuple):
-            given |= dict(zip(map(ast.unparse, target.elts), named, strict=True))
-        else:
-            given[ast.unparse(target)] = named
+        given[ast.unparse(target)] = ast.literal_eval(statement.value)
     assert given["MODEL"] is None
 
 

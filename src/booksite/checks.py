@@ -20,6 +20,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
@@ -43,7 +44,14 @@ _LOGGER = logging.getLogger(__name__)
 #: Parts of a page that hold prose, and may carry a mark.
 _PROSE = (nodes.paragraph, nodes.term, nodes.caption)
 #: What in a sentence is no prose: its numbers are counted elsewhere, or are names.
-_NO_PROSE = (nodes.math, nodes.literal, nodes.reference, nodes.strong, nodes.raw)
+_NO_PROSE = (
+    nodes.math,
+    nodes.literal,
+    nodes.reference,
+    nodes.strong,
+    nodes.raw,
+    addnodes.pending_xref,
+)
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*(?=\s|$)")
 
 
@@ -196,17 +204,37 @@ def unheld(blocks: Sequence[nodes.Element], places: Iterable[Place]) -> Iterator
     for place in places:
         held[place.block].append(range(place.start, place.end))
     for number, block in enumerate(blocks):
+        if _is_printed(block):
+            continue
         for printed in numbers_in(_prose(block)):
             if not any(printed.start in words for words in held[number]):
                 yield printed.text
 
 
+def _is_printed(block: nodes.Element) -> bool:
+    """Whether the page's code has printed it: what a cell shows, but for a figure's caption."""
+    above = block.parent
+    while above is not None and not isinstance(block, nodes.caption):
+        if above.get("nb_element") == "cell_code_output":
+            return True
+        above = above.parent
+    return False
+
+
 def _prose(block: nodes.Element) -> str:
     """A block's text, in which letters stand for formulas, code, links and names."""
     return "".join(
-        "x" * len(text) if isinstance(text.parent, _NO_PROSE) else text.astext()
-        for text in _texts(block)
+        "x" * len(text) if _is_no_prose(text) else text.astext() for text in _texts(block)
     )
+
+
+def _is_no_prose(text: nodes.Text) -> bool:
+    above = text.parent
+    while above is not None and not isinstance(above, _PROSE):
+        if isinstance(above, _NO_PROSE):
+            return True
+        above = above.parent
+    return False
 
 
 # ---- Events --------------------------------------------------------------------------------------

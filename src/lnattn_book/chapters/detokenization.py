@@ -61,6 +61,13 @@ def heads_of(first: FirstLayer) -> Heads:
     return Heads(vectors, counts, token_names(first), study, subwords)
 
 
+def tokens_after_others(first: FirstLayer) -> set[str]:
+    """The tokens, as the vocabulary spells them, that stand behind another one in the counts."""
+    counts, _ = counts_and_source(first)
+    predecessors = np.diff(counts.bigrams.tocsc().indptr)
+    return set(first.tokenizer.convert_ids_to_tokens(np.flatnonzero(predecessors).tolist()))
+
+
 def recall(
     scores: Real[np.ndarray, "key"], weight: Real[np.ndarray, "other_key"]
 ) -> Float[np.ndarray, "key"]:

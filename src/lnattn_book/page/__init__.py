@@ -5,6 +5,19 @@ Nothing here loads PyTorch or Matplotlib: a build reads what a page recorded wit
 
 from lnattn_book.page.banner import Banner, choose, describe, start
 from lnattn_book.page.checks import Check, says, table
+from lnattn_book.page.first_cell import FirstCellError, find_model
 from lnattn_book.page.guards import asking, holds
 
-__all__ = ["Banner", "Check", "asking", "choose", "describe", "holds", "says", "start", "table"]
+__all__ = [
+    "Banner",
+    "Check",
+    "FirstCellError",
+    "asking",
+    "choose",
+    "describe",
+    "find_model",
+    "holds",
+    "says",
+    "start",
+    "table",
+]

@@ -70,12 +70,12 @@ def choose(name: str | None = None) -> Choice:
 
     if name is None or name == "":
         return with_six_terms(default_model())
-    found = find_model(name)
+    opened = find_model(name)
     try:
-        return with_six_terms(Choice(found, "named in this page's first cell"))
+        return with_six_terms(Choice(opened, "named in this page's first cell"))
     except CheckpointError as error:
         known = [FALLBACK, BOOK_LLAMA, MINILM, *hub.PINNED]
-        problem = f"{str(error).rstrip('.')}{where_looked(found, known)}"
+        problem = f"{str(error).rstrip('.')}{where_looked(opened, known)}"
         raise refuse("MODEL", name, problem) from None
 
 

@@ -118,7 +118,7 @@ def _compared(
     """What was found, in words, and whether it is what the words say."""
     numbers = numbers_in(words)
     shown = [number.like(value) for number, value in zip(numbers, values, strict=False)]
-    shown += [f"{value:.4g}" for value in [*values[len(numbers) :], *about]]
+    shown += [_short(value) for value in [*values[len(numbers) :], *about]]
     if not about:
         shown += [SO if condition else NOT_SO for condition in conditions]
     found = ", ".join(shown)
@@ -129,6 +129,11 @@ def _compared(
         return f"{found}, but no condition".lstrip(", "), False
     fit = all(number.fits(value) for number, value in zip(numbers, values, strict=True))
     return found, fit and all(conditions)
+
+
+def _short(value: float) -> str:
+    """A number in four digits or more: all of those before the point."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def _in_words(error: Exception) -> str:

@@ -131,8 +131,8 @@ def read_text(text: Any, model: Any) -> tuple[str, str]:
     tokenizer: Any = getattr(model, "tokenizer", None)
     if not getattr(tokenizer, "is_fast", False):
         return short, "" if short == text else f"The text is cut to its first {len(short)} letters."
-    found = tokenizer(short, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-    tokens = len(found["input_ids"])
+    encoded = tokenizer(short, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    tokens = len(encoded["input_ids"])
     if tokens < FEWEST_TOKENS:
         problem = f"it has {tokens} token in {model.name}, and {FEWEST_TOKENS} are needed"
         raise refuse("text", text, problem)
@@ -140,7 +140,7 @@ def read_text(text: Any, model: Any) -> tuple[str, str]:
     room = min(tokens, MOST_TOKENS - framing, _context_of(model) - framing)
     if room == tokens and short == text:
         return text, ""
-    cut = short[: found["offset_mapping"][room - 1][1]]
+    cut = short[: encoded["offset_mapping"][room - 1][1]]
     return cut, f"The text is cut: this page reads its first {room} tokens in {model.name}."
 
 

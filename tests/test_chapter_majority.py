@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from lnattn.paths import data_folder
 from lnattn_book.chapters import majority as chapter
 from lnattn_book.studies.majority.long_runs import Curves, Experiment
 from lnattn_book.studies.majority.task import AUTHORS, majority_data
@@ -78,6 +81,53 @@ def test_the_angle_falls_from_start_to_end_in_each_run():
     assert of_rms[["turn", "runs"]].tolist() == [1, 2]
     assert not of_rms["projects"]
     assert of_rms["spread"] == turning.spread[:, 0].mean()
+
+
+def test_without_degrees_a_turn_is_what_the_rule_of_b5_asks_for():
+    turning = curves("rms", [[0.1] * 4] * 2, angle=[[60, 60, 60, 49], [60, 60, 60, 51]])
+    turns = chapter.turns(Experiment((turning,), {}), ["rms"], scales=[1.0])
+    assert turns.loc[("rms", 1.0), "turn"] == 1  # by 11 degrees, not by 9
+
+
+def test_arms_beside_layernorm():
+    rows = chapter.beside_layernorm(BOTH)
+    assert rows["lead"].to_dict() == pytest.approx({"layernorm": 0, "authors": -0.05})
+    assert rows["epochs"].to_dict() == {"layernorm": 10, "authors": 25}
+    assert rows["projects"].to_dict() == {"layernorm": True, "authors": False}
+    shown = chapter.shown_beside_layernorm(rows).data
+    assert list(shown.index) == ["LayerNorm", "short RMSNorm"]
+    assert shown.loc["short RMSNorm", "points more than LayerNorm"].startswith("−5.0 [")
+
+
+def test_falls_are_a_column_an_arm_and_tilts_a_number_a_run():
+    turning = curves("rms", [[0.1] * 4] * 2, angle=[[60, 70, 20, 10], [50, 50, 50, 55]])
+    assert chapter.falls(Experiment((turning,), {}))["rms"].tolist() == [50, -5]
+    along_1 = np.ones((2, 20, 8), dtype=np.float32)
+    along_1[1, :, 0] = -7  # orthogonal to 1
+    runs = Experiment((replace(turning, queries=along_1),), {})
+    assert chapter.tilts(runs, "rms") == pytest.approx([0, 90], abs=1e-5)
+
+
+def test_the_pages_sentences_hold_of_the_frozen_runs_and_fail_of_others():
+    folder = data_folder() / "results" / "majority"
+    names = ("main", "sweep", "controls", "three-d")
+    main, *others = (Experiment.read(folder, name) for name in names)
+    asked = list(chapter.checks(main, *others, 1e-16, 1e-6, (-1.9, 29.8)))
+    assert [check.words for check in asked if not check.holds] == []
+    swapped = {"rms": "authors", "authors": "rms"}
+    curves_of_others = [
+        replace(curve, arm=swapped.get(curve.arm, curve.arm)) for curve in main.curves
+    ]
+    wrong = Experiment(tuple(curves_of_others), main.record)
+    failing = [
+        check.words
+        for check in chapter.checks(wrong, *others, 1, 1, (-1.9, 31.0))
+        if not check.holds
+    ]
+    assert "without any projection, does as much" in failing
+    assert "within about a tenth of one" in failing
+    assert "Nothing is approximated" in failing
+    assert "must end below 30 degrees, and ends at 29.8" in failing
 
 
 def test_a_run_made_now_is_compared_at_the_epochs_that_both_have():

@@ -33,8 +33,8 @@ def test_endings_are_dots_in_the_order_of_their_medians_filled_where_an_arm_proj
     ax = majority.endings(BOTH, ringed=("authors",)).axes[0]
     best, worst = ax.collections
     assert [label.get_text() for label in ax.get_yticklabels()] == [
-        majority.LOOKS["layernorm"][2],
-        majority.LOOKS["authors"][2],
+        "LayerNorm",
+        "short RMSNorm",
     ]
     assert best.get_offsets().tolist() == [pytest.approx([90, 0])] * 2
     assert sorted(worst.get_offsets().tolist()) == [pytest.approx([80, 1]), pytest.approx([90, 1])]

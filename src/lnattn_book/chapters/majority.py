@@ -2,40 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+from pandas.io.formats.style import Styler
 
+from lnattn_book.claims.arms import end_lead
+from lnattn_book.claims.listed import claim
+from lnattn_book.page import Check, says
 from lnattn_book.studies.majority import long_runs
 from lnattn_book.studies.majority.encoder import ARMS
 from lnattn_book.studies.majority.long_runs import Curves, Experiment
 from lnattn_book.studies.majority.task import majority_data
-from lnattn_book.studies.majority.train import MajorityPlan
-
-__all__ = [
-    "LEVEL",
-    "best_setting",
-    "compared_settings",
-    "difference_from_frozen",
-    "endings",
-    "epochs_by",
-    "epochs_to_level",
-    "falls_of_the_angle",
-    "has_projection",
-    "ratios",
-    "runs_above",
-    "share_of_ones",
-    "tuned_ratio",
-    "turns",
-    "width_ratios",
-]
+from lnattn_book.studies.majority.train import MajorityPlan, angles_to_ones
 
 #: The test accuracy at which the chapter and its robustness page count epochs.
 LEVEL = 0.8
+#: What the pages call each arm; *short*: its inputs have norm 1/√d, not √d.
+NAMES: Mapping[str, str] = {
+    "layernorm": "LayerNorm",
+    "rms": "RMSNorm",
+    "authors": "short RMSNorm",
+    "projection-small": "short LayerNorm",
+    "literal": "x/σ(x)",
+    "small-scores": "RMSNorm, short queries and keys",
+    "small-values": "RMSNorm, short values",
+    "random-normal": "along a random vector",
+    "learnt-normal": "along a learnt vector",
+    "unnormalised": "no norm",
+    "uniform-layernorm": "LayerNorm, even attention",
+    "uniform-rms": "RMSNorm, even attention",
+    "other-normal": "along one other vector",
+    "three-normals": "along 1 and two others",
+    "five-normals": "along 1 and four others",
+}
+#: Pairs of arms whose speeds are compared: title → (slow, fast).
+PUBLISHED, NORM, PROJECTION, SHORT_PROJECTION = (
+    "published: short RMSNorm / LayerNorm",
+    "norm alone: short RMSNorm / RMSNorm",
+    "projection alone: RMSNorm / LayerNorm",
+    "projection alone: short RMSNorm / short LayerNorm",
+)
+PAIRS: Mapping[str, tuple[str, str]] = {
+    PUBLISHED: ("authors", "layernorm"),
+    NORM: ("authors", "rms"),
+    PROJECTION: ("rms", "layernorm"),
+    SHORT_PROJECTION: ("authors", "projection-small"),
+}
 
 
 def epochs_to_level(curves: Curves, accuracy: float = LEVEL) -> float:
@@ -77,6 +94,12 @@ def best_setting(sweep: Experiment, arm: str) -> Curves:
     return min((curves for curves in sweep.curves if curves.arm == arm), key=epochs_to_level)
 
 
+def ends_at_best_settings(sweep: Experiment, arms: Iterable[str]) -> pd.Series:
+    """Test accuracy at the end, in the mean over runs, of each arm at the setting that suits it."""
+    right = {NAMES[arm]: best_setting(sweep, arm).accuracy[:, -1].mean() for arm in arms}
+    return pd.Series(right, dtype=float)
+
+
 def tuned_ratio(sweep: Experiment, slow: str, fast: str) -> float:
     """How many times more epochs `slow` needs than `fast`, each with the setting that suits it."""
     return epochs_to_level(best_setting(sweep, slow)) / epochs_to_level(best_setting(sweep, fast))
@@ -97,13 +120,25 @@ def falls_of_the_angle(
     return np.concatenate([curves.angle[:, 0] - curves.angle[:, -1] for curves in chosen])
 
 
+def falls(experiment: Experiment) -> pd.DataFrame:
+    """`falls_of_the_angle`, a column an arm, a row a run."""
+    return pd.DataFrame({arm: falls_of_the_angle(experiment, arm) for arm in experiment.arms})
+
+
+def tilts(experiment: Experiment, arm: str) -> Float[np.ndarray, "run"]:
+    """The mean angle between each run's trained queries and 1, degrees."""
+    return angles_to_ones(experiment.of(arm).queries).mean(axis=1)
+
+
 def turns(
-    sweep: Experiment, arms: Iterable[str], scales: Iterable[float], degrees: float
+    sweep: Experiment, arms: Iterable[str], scales: Iterable[float], degrees: float | None = None
 ) -> pd.DataFrame:
     """How many of an arm's runs turn their queries by more than `degrees`: a row an arm and scale.
 
-    spread: standard deviation of a query's scores before training, the mean over runs.
+    degrees: without them, as many as the rule of claim B5 asks for. spread: standard deviation of a
+    query's scores before training, the mean over runs.
     """
+    degrees = claim("B5").rule["turn"] if degrees is None else degrees
     rows = {}
     for arm, scale in product(arms, scales):
         runs = [one for one in sweep.curves if one.arm == arm and one.plan.initial_scale == scale]
@@ -114,6 +149,43 @@ def turns(
     index = pd.MultiIndex.from_tuples(rows, names=["arm", "initial scale"])
     columns = ["projects", "spread", "turn", "runs"]
     return pd.DataFrame(list(rows.values()), index=index, columns=columns)
+
+
+def beside_layernorm(controls: Experiment) -> pd.DataFrame:
+    """A row an arm: whether it projects, epochs to `LEVEL`, accuracy at the end (median of runs).
+
+    lead, low, high: how much more of the answers it has right than LayerNorm, paired by seed.
+    """
+    right = endings(controls)["median"]
+    leads = np.array([end_lead(controls, arm, "layernorm") for arm in controls.arms])
+    return pd.DataFrame(
+        {
+            "projects": [has_projection(arm) for arm in controls.arms],
+            "epochs": [epochs_to_level(controls.of(arm)) for arm in controls.arms],
+            "right": right[list(controls.arms)].to_numpy(),
+            "lead": leads[:, 0],
+            "low": leads[:, 1],
+            "high": leads[:, 2],
+        },
+        index=controls.arms,
+    )
+
+
+def shown_beside_layernorm(rows: pd.DataFrame) -> Styler:
+    """`beside_layernorm` as the page shows it, the best first."""
+    points = [
+        "" if arm == "layernorm" else f"{lead:+.1f} [{low:+.1f}, {high:+.1f}]".replace("-", "−")
+        for arm, lead, low, high in (100 * rows[["lead", "low", "high"]]).itertuples()
+    ]
+    table = pd.DataFrame(
+        {
+            "projects": rows["projects"].map({True: "yes", False: "no"}),
+            "epochs to 80 %": rows["epochs"].map("{:g}".format),
+            "right at the end": rows["right"].map("{:.1%}".format),
+            "points more than LayerNorm": points,
+        }
+    )
+    return table.loc[rows["right"].sort_values(ascending=False).index].rename(NAMES).style
 
 
 def difference_from_frozen(frozen: Curves, live: Mapping[str, np.ndarray], seed: int = 0) -> float:
@@ -179,3 +251,150 @@ def width_ratios(curves: Iterable[Curves], slow: str, fast: str) -> dict[int, lo
         width: long_runs.ratio_of_medians(epochs[slow, width], epochs[fast, width])
         for width in arrived
     }
+
+
+# ---- What the chapter says -----------------------------------------------------------------------
+
+
+def checks(
+    main: Experiment,
+    sweep: Experiment,
+    controls: Experiment,
+    three_d: Experiment,
+    rounding: float,
+    apart: float,
+    mean_angle: tuple[float, float],
+) -> Iterator[Check]:
+    """What the page of chapter 8 says of the frozen runs.
+
+    rounding: nats between the two ways to compute a loss; apart: between runs made by the page and
+    the frozen ones; mean_angle: the interval by which B6 is judged, degrees.
+    """
+    yield says("Nothing is approximated", rounding < 1e-12, found=rounding)
+    yield says("trains the beginning of three", apart < 1e-3, found=apart)
+    yield from _checks_of_speed(main, sweep)
+    yield from _checks_of_endings(main, controls)
+    yield from _checks_of_turns(main, sweep)
+    yield from _checks_in_space(three_d, mean_angle[1])
+
+
+def _checks_of_speed(main: Experiment, sweep: Experiment) -> Iterator[Check]:
+    curve = ratios(main, PAIRS, np.arange(0.60, 0.901, 0.01).round(2))
+    published = curve[PUBLISHED]
+    ends = [published.min(), published.max()]
+    is_two_to_five = [ends[0] > 1.9, 4 < ends[1] < 5]
+    projection = curve[PROJECTION]
+    near_one = projection.between(0.88, 1.1)
+    extremes = [projection.min(), projection.max()]
+    yield says("moves the time to learn by about a tenth at most", near_one, found=extremes)
+    yield says("five models, ten seeds each", [len(arm.seeds) == 10 for arm in main.curves])
+    yield says(
+        "At 85 % right the published pair differs by the paper's factor of three",
+        0.85,
+        2.8 < published[0.85] < 3.6,
+    )
+    yield says("all one can say is two to five times", is_two_to_five, found=ends)
+    as_much = curve[NORM] / published
+    extremes_of_norm = [as_much.min(), as_much.max()]
+    yield says(
+        "without any projection, does as much",
+        as_much.between(0.85, 1.25),
+        found=extremes_of_norm,
+    )
+    yield says("within about a tenth of one", near_one, found=extremes)
+    slower = [
+        long_runs.slowdown(main, *PAIRS[SHORT_PROJECTION], accuracy=level) for level in (0.75, 0.8)
+    ]
+    yield says(
+        "with the projection is even the slower at 75 to 80 %",
+        0.75,
+        0.8,
+        [estimate is not None and estimate.high < 1 for estimate in slower],
+    )
+    tuned = tuned_ratio(sweep, "authors", "layernorm")
+    short, layernorm = ends_at_best_settings(sweep, ("authors", "layernorm"))
+    yield says(
+        "about one and a half times as long as LayerNorm to 80 % right, and ends as high",
+        LEVEL,
+        1.3 < tuned < 1.7,
+        layernorm - short < 0.01,
+    )
+    yield says("The published factor is two to five", is_two_to_five, found=ends)
+    yield says("changes the time by about a tenth at most", near_one, found=extremes)
+
+
+def _checks_of_endings(main: Experiment, controls: Experiment) -> Iterator[Check]:
+    ends = endings(main)["median"]
+    is_short = ends.index.isin(["authors", "projection-small"])
+    long, short = ends[~is_short], ends[is_short]
+    yield says("end with 95 % right", long.mean(), long.between(0.945, 0.955))
+    yield says("learn later and end with 91 %", short.mean(), short.between(0.905, 0.915))
+    rows = beside_layernorm(controls)
+    lead = rows["lead"]
+    yield says("at best rates it costs 1.6 points", 100 * lead["rms"])
+    yield says("All reach 80 % within two epochs", LEVEL, rows["epochs"] <= 2)
+    projected, free = rows[rows["projects"]]["right"], rows[~rows["projects"]]["right"]
+    yield says(
+        "around 95 % right, without one around 96.5 %",
+        projected.mean(),
+        round(200 * free.mean()) / 200,  # to half a point
+        projected.between(0.945, 0.955),
+        free.between(0.96, 0.97),
+    )
+    yield says("It costs 1.6 points", 100 * lead["rms"])
+    others = lead[["random-normal", "learnt-normal"]]
+    yield says("within 0.2 points of those with it", 0.1, 100 * others.abs() < 0.2)
+    even = rows.loc["uniform-layernorm"]
+    rms = end_lead(controls, "uniform-rms", "rms")
+    yield says(
+        "changes nothing that ten seeds can measure",
+        even["low"] < 0 < even["high"],
+        rms[1] < 0 < rms[2],
+    )
+    none = end_lead(controls, "unnormalised", "rms")
+    yield says("about as high as with RMSNorm", none[1] < 0 < none[2], found=100 * none[0])
+    yield says("projecting costs 1.6 points of accuracy", 100 * lead["rms"])
+
+
+def _checks_of_turns(main: Experiment, sweep: Experiment) -> Iterator[Check]:
+    by_run = falls(main)
+    median = by_run.median()
+    layernorm = by_run["layernorm"]
+    yield says("by some 50 degrees", round(median["layernorm"], -1))
+    yield says("in nine of ten runs", (layernorm > 40).sum() == 9, len(layernorm) == 10)
+    yield says("in the other models the median does not fall", median.drop("layernorm") < 0)
+    arms = ("layernorm", "projection-small", "rms", "authors")
+    rows = turns(sweep, arms, scales=(1.0, 8.0))
+    begins_uneven = rows["spread"].between(0.1, 1)  # neither even nor nearly one-hot
+    projects = rows["projects"].astype(bool)
+    count = rows[["turn", "runs"]].groupby([begins_uneven, projects]).sum()
+    yield says(
+        "Where scores spread by about 0.4",
+        rows["spread"][begins_uneven].mean(),
+    )
+    yield says(
+        "all twelve projected runs turn, at either norm, and none of the twelve others",
+        count.loc[True].to_numpy() == [[0, 12], [12, 12]],
+        found=count.loc[True, "turn"],
+    )
+    hardly = count.loc[False, "turn"]
+    yield says("or nearly one-hot, hardly any does", hardly <= 2, found=hardly)
+    yield says(
+        "whose queries turn in no run, learns as fast and as much",
+        by_run["rms"] < claim("B5").rule["turn"],
+        endings(main)["median"]["layernorm"] - endings(main)["median"]["rms"] < 0.003,
+    )
+
+
+def _checks_in_space(three_d: Experiment, end: float) -> Iterator[Check]:
+    degrees = tilts(three_d, "layernorm")
+    near = claim("B6").rule["near"]
+    yield says(
+        "in four runs of five LayerNorm's queries end within 30 degrees",
+        np.sort(degrees)[-2],
+        (degrees < near).sum() == 4,
+        len(degrees) == 5,
+    )
+    right = endings(three_d)["mean"]
+    yield says("the runs end at 70 % right, with RMSNorm at 91 %", right["layernorm"], right["rms"])
+    yield says("must end below 30 degrees, and ends at 29.8", end, end, near == 30)

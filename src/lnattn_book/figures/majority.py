@@ -10,7 +10,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
 
-from lnattn_book.chapters.majority import has_projection
+from lnattn_book.chapters.majority import NAMES, has_projection
 from lnattn_book.page.style import (
     BLACK,
     BROWN,
@@ -26,21 +26,20 @@ from lnattn_book.page.style import (
 from lnattn_book.page.style import ring as encircle
 from lnattn_book.studies.majority.long_runs import Experiment, slowdown
 
-#: Colour, line and short name of every arm: solid with projection, dashed without; violet and olive
-#: norm √d.
-LOOKS: Mapping[str, tuple[str, str, str]] = {
-    "layernorm": (VIOLET, "-", "projection, √d (LayerNorm)"),
-    "rms": (OLIVE, "--", "no projection, √d (RMSNorm)"),
-    "authors": (ROSE, "--", "no projection, 1/√d (code)"),
-    "projection-small": (BROWN, "-", "projection, 1/√d"),
-    "literal": (GREY, ":", "no projection, x/σ(x)"),
-    "small-scores": (GREY, "-.", "no proj., √d, but q and k 1/√d"),
-    "small-values": (BLACK, "-.", "no proj., √d, but v 1/√d"),
-    "random-normal": (ROSE, "-.", "along a random vector"),
-    "learnt-normal": (BROWN, "-.", "along a learnt vector"),
-    "unnormalised": (BLACK, ":", "no normalisation"),
-    "uniform-layernorm": (VIOLET, ":", "LayerNorm, uniform"),
-    "uniform-rms": (OLIVE, ":", "RMSNorm, uniform"),
+#: Colour and line of every arm: solid with projection, dashed without; violet and olive norm √d.
+LOOKS: Mapping[str, tuple[str, str]] = {
+    "layernorm": (VIOLET, "-"),
+    "rms": (OLIVE, "--"),
+    "authors": (ROSE, "--"),
+    "projection-small": (BROWN, "-"),
+    "literal": (GREY, ":"),
+    "small-scores": (GREY, "-."),
+    "small-values": (BLACK, "-."),
+    "random-normal": (ROSE, "-."),
+    "learnt-normal": (BROWN, "-."),
+    "unnormalised": (BLACK, ":"),
+    "uniform-layernorm": (VIOLET, ":"),
+    "uniform-rms": (OLIVE, ":"),
 }
 _LABELS = {
     "loss": "training loss\n(nats a position)",
@@ -64,10 +63,12 @@ def learning_curves(
     figure, axes = plt.subplots(len(measures), 1, figsize=size, sharex=True, squeeze=False)
     for ax, measure in zip(axes[:, 0], measures, strict=True):
         for curves in experiment.curves:
-            colour, line, words = LOOKS[curves.arm]
+            colour, line = LOOKS[curves.arm]
             runs = getattr(curves, measure)  # [seed epoch]
             ax.fill_between(curves.epoch, runs.min(0), runs.max(0), color=colour, alpha=0.18, lw=0)
-            ax.plot(curves.epoch, np.median(runs, axis=0), line, color=colour, label=words)
+            ax.plot(
+                curves.epoch, np.median(runs, axis=0), line, color=colour, label=NAMES[curves.arm]
+            )
         for name, run in (live or {}).items():
             curve = np.median(run[measure], axis=0)
             ax.plot(run["epoch"], curve, "x", color=LOOKS[name][0], ms=6, mew=1.6, zorder=4)
@@ -140,7 +141,7 @@ def endings(experiment: Experiment, ringed: Sequence[str] = ()) -> Figure:
     ax.plot(medians, arms, "|", color=BLACK, ms=13, mew=2)
     for name in ringed:
         encircle(ax, medians[arms.index(name)], arms.index(name), 17)
-    ax.set_yticks(range(len(arms)), [LOOKS[name][2] for name in arms])
+    ax.set_yticks(range(len(arms)), [NAMES[name] for name in arms])
     ax.set_xlabel("test accuracy at the end, % right")
     ax.grid(axis="x")
     return figure
@@ -165,8 +166,7 @@ def keys_and_queries(experiment: Experiment, runs: Sequence[tuple[str, int]]) ->
         axes.plot(*_rays(directions), color=BLACK, lw=1.2, label="queries (direction)")
         axes.plot(*_rays(keys), color=ROSE, lw=1.0, label="keys")
         axes.scatter(*keys.T, color=ROSE, s=16, depthshade=False)
-        words = LOOKS[name][2].split(" (")[0]
-        axes.set_title(f"{words}\nseed {curves.seeds[run]}", fontsize=SMALL)
+        axes.set_title(f"{NAMES[name]}\nseed {curves.seeds[run]}", fontsize=SMALL)
         axes.view_init(elev=16, azim=20)
     legend(figure, "lower center")
     return figure

@@ -43,7 +43,7 @@ from lnattn_book.studies.ablation.parts import (
     second_pieces,
     second_words_of_names,
 )
-from lnattn_book.studies.joining_runs import Joining
+from lnattn_book.studies.joining_runs import JoiningRuns
 
 IDS = torch.tensor([3, 17, 9, 9, 30, 2, 21, 5, 11, 8, 13, 1])
 
@@ -331,7 +331,7 @@ def test_a_joining_layer_is_used_where_three_seeds_lose_without_it():
                     here = here if step == 128 else 9.0
                     row = {"measure": "after", "removed": "ee", "head": head, "value": here}
                     lost.append({**about, **row, "low": here - 0.01, "high": here + 0.01})
-        made = Joining(pd.DataFrame(looks), pd.DataFrame(lost), {})
+        made = JoiningRuns(pd.DataFrame(looks), pd.DataFrame(lost), {})
         return ours.s11(made, model="three seeds"), made
 
     record, made = verdict([0.1, 0.11, 0.12])

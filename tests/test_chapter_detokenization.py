@@ -16,14 +16,14 @@ from lnattn.attention.vectors import TokenVectors
 from lnattn.errors import ShapeError
 from lnattn.text.counts import Counts
 from lnattn_book.chapters import detokenization as chapter
-from lnattn_book.chapters.detokenization import Heads
+from lnattn_book.chapters.detokenization import HeadsOfAModel
 from lnattn_book.studies import small_models
 from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.query_classes import CLASSES, MEASURES, ClassAuroc
 
 
 @pytest.fixture
-def heads() -> Heads:
+def heads() -> HeadsOfAModel:
     """Five tokens. Before token 4 stand 0 (seven times), 1 (twice) and 2 (once)."""
     bigrams = np.zeros((5, 5), dtype=np.int64)
     bigrams[[0, 1, 2], 4] = [7, 2, 1]
@@ -43,7 +43,7 @@ def heads() -> Heads:
         mean_auroc=Mock(return_value=np.array([0.7, 0.6])),
         skill=np.array([[0.15, 0.1, 0.2], [-0.05, -0.1, 0.0]]),
     )
-    return Heads(Mock(spec=TokenVectors), counts, list("abcde"), study, found)
+    return HeadsOfAModel(Mock(spec=TokenVectors), counts, list("abcde"), study, found)
 
 
 def test_recall_walks_from_the_best_key_to_the_last() -> None:

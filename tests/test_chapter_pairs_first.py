@@ -12,7 +12,7 @@ from lnattn.errors import ResultError
 from lnattn_book.chapters import pairs_first as chapter
 from lnattn_book.chapters.pairs_first import Snapshots
 from lnattn_book.studies.ablation.losses import Ablations
-from lnattn_book.studies.joining_runs import Joining
+from lnattn_book.studies.joining_runs import JoiningRuns
 
 RESULTS = paths.data_folder() / "results"
 
@@ -177,7 +177,7 @@ def test_the_end_of_the_training_and_the_ablation_agree_on_all_positions() -> No
 
 
 def test_means_over_seeds_have_intervals_of_97_5_percent() -> None:
-    young = Joining.read(RESULTS / "joining-batch-32")
+    young = JoiningRuns.read(RESULTS / "joining-batch-32")
     values = young.of("on", "ee")["value"].to_numpy()
     mean, low, high = chapter.over_seeds(young, "on")
     assert mean == pytest.approx(values.mean())
@@ -186,7 +186,7 @@ def test_means_over_seeds_have_intervals_of_97_5_percent() -> None:
 
 
 def test_what_is_lost_at_pieces_is_read_from_both_experiments() -> None:
-    young = Joining.read(RESULTS / "joining-batch-32")
+    young = JoiningRuns.read(RESULTS / "joining-batch-32")
     one = Ablations.read(RESULTS / "book-gpt2")
     table = chapter.lost_at_pieces({"book-gpt2": one}, young)
     assert [reading for _, reading in table.index] == ["after a piece"] * 2 + ["on the piece"] * 2

@@ -127,6 +127,14 @@ def test_no_two_rooms_of_the_book_have_modules_of_one_name():
     assert not [name for name, times in names.items() if times > 1]
 
 
+def test_no_two_classes_have_one_name():
+    sources = [path for part in ("lnattn", "lnattn_book", "booksite") for path in modules_of(part)]
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sources]
+    names = [node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
+    assert len(names) > 150
+    assert not [name for name, times in Counter(names).items() if times > 1]
+
+
 # ---- Strings -------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ from docutils import nodes
 from small_site import build
 
 from booksite import checks
-from lnattn_book.page.checks import Check, Table
+from lnattn_book.page.checks import Check, CheckTable
 
 PAGE = """# A page
 
@@ -47,7 +47,7 @@ FOUND = (
 
 @pytest.fixture
 def page(tmp_path, monkeypatch):
-    _, metadata = Table(FOUND)._repr_mimebundle_()
+    _, metadata = CheckTable(FOUND)._repr_mimebundle_()
     cell = {"cell_type": "code", "metadata": {}, "source": [], "outputs": [{"metadata": metadata}]}
     monkeypatch.setattr(checks, "executed_notebook", lambda _app, _page: {"cells": [cell]})
     out, warnings, app = build(
@@ -109,7 +109,7 @@ def test_numbers_that_no_check_holds_are_named(page, monkeypatch):
 
 
 def test_the_folded_cell_says_how_many_sentences_hold():
-    _, metadata = Table(FOUND)._repr_mimebundle_()
+    _, metadata = CheckTable(FOUND)._repr_mimebundle_()
     notebook = {"cells": [{}, {"outputs": [{"metadata": metadata}]}]}
     cells = [nodes.container("", nb_element="cell_code", cell_index=index) for index in (0, 1)]
     page = nodes.section("", *cells)

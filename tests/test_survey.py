@@ -19,7 +19,7 @@ from lnattn.position.measured import windows
 from lnattn.text.counts import Counts
 from lnattn_book.claims import survey
 from lnattn_book.claims.listed import claim as claim_of
-from lnattn_book.claims.survey import ASKED, Evidence
+from lnattn_book.claims.survey import ASKED, Surveyed
 from lnattn_book.claims.verdicts import VERDICTS, Record
 
 HOLDS, _, FAILS, NOT_SEEN, UNDECIDED, NOT_COMPUTABLE = VERDICTS
@@ -45,7 +45,7 @@ def model(tmp_path_factory):
 def found(model):
     documents = np.random.default_rng(1).integers(VOCAB, size=(30, CONTEXT)).tolist()
     counts = Counts.from_documents([np.asarray(ids) for ids in documents], VOCAB)
-    seen = Evidence(model, partial_function(windows, documents), documents, counts)
+    seen = Surveyed(model, partial_function(windows, documents), documents, counts)
     return survey.survey(seen)
 
 
@@ -65,7 +65,7 @@ def test_every_claim_gets_a_verdict_by_its_rule(found, model):
 
 
 def test_partial_model_answers_what_it_can(partial):
-    found = survey.survey(Evidence(partial))
+    found = survey.survey(Surveyed(partial))
     answered = {claim for claim, one in found.items() if one.verdict != NOT_COMPUTABLE}
     assert answered == {"K6", "K7", "K8", "K13", "K14"}
     assert "token embeddings" in found["K3"].words
@@ -84,16 +84,16 @@ def test_planted_effects_are_found_and_lost_by_the_null(model):
     ln = replace(model.attention.ln, beta=torch.zeros(d))
     attention = replace(model.attention, b_Q=asserted, ln=ln)
     rising = replace(model, embeddings=Embeddings(None, places), attention=attention)
-    assert survey.survey(Evidence(rising))["K6"].values["spearman, most"] > 0.99
+    assert survey.survey(Surveyed(rising))["K6"].values["spearman, most"] > 0.99
     noise[0], noise[-1] = 40 * noise[0], 1e-4 * noise[-1]
     planted = replace(model, embeddings=Embeddings(None, noise))
-    found = survey.survey(Evidence(planted))
+    found = survey.survey(Surveyed(planted))
     assert found["K13"].values["first"] > 10
     assert found["K13"].values["last"] < -10
     assert found["K14"].verdict == HOLDS
     for seed in range(3):
         ends, slope = (
-            survey.survey(Evidence(permuted_weights(one, seed))) for one in (planted, rising)
+            survey.survey(Surveyed(permuted_weights(one, seed))) for one in (planted, rising)
         )
         assert ends["K13"].verdict != HOLDS
         assert slope["K6"].values["spearman, most"] < 0.99
@@ -119,7 +119,7 @@ def test_survey_of_null_shows_the_best_deal_and_how_many_got_there(partial, monk
         return Record(next(verdicts), "words", claim="K6", model=model)
 
     monkeypatch.setattr(survey.kamoda, "k6", judge)
-    found = survey.survey_of_null(Evidence(partial), seeds=range(4))
+    found = survey.survey_of_null(Surveyed(partial), seeds=range(4))
     assert (found["K6"].verdict, found["K6"].short) == (HOLDS, "2 of 4")
     assert found["K3"].verdict == NOT_COMPUTABLE
 

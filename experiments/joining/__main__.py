@@ -29,7 +29,7 @@ from lnattn.attention.terms import six_terms
 from lnattn.paths import data_folder
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.text.counts import Counts
-from lnattn_book.studies.joining_runs import Joining
+from lnattn_book.studies.joining_runs import JoiningRuns
 from lnattn_book.studies.samples import sample_file, sample_tokens
 from lnattn_book.studies.whole_models import token_classes_of
 
@@ -65,7 +65,7 @@ def asked(snapshot: Snapshot, counts: Counts, what: str, each_head: bool) -> dic
 
 def of_the_rules(of_runs: Iterable[Snapshot], looks: pd.DataFrame) -> Iterator[Snapshot]:
     """Those that rules 1 to 5 ask: of each seed that joins its peak, before it, and its last."""
-    peaks = Joining(looks, looks, {}).peaks()
+    peaks = JoiningRuns(looks, looks, {}).peaks()
     steps = {(seed, row[at]) for seed, row in peaks.iterrows() for at in ("before", "step", "last")}
     return (snapshot for snapshot in of_runs if (snapshot.plan.seed, snapshot.step) in steps)
 

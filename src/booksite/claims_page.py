@@ -43,7 +43,7 @@ MARK = "lnattn_claims"
 _log = logging.getLogger(__name__)
 
 
-class Mark(SphinxDirective):
+class ClaimsMark(SphinxDirective):
     """Leaves a container that `fill` replaces; the directive's name says by what."""
 
     def run(self) -> list[nodes.Node]:
@@ -166,7 +166,7 @@ def write_data(app: Sphinx, exception: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     for name in ("bars", "table", "aside", "checks", "changed", "machines"):
-        app.add_directive(f"claims-{name}", Mark)
+        app.add_directive(f"claims-{name}", ClaimsMark)
     app.connect("doctree-read", links.name_cells)
     app.connect("env-updated", gather)
     app.connect("doctree-resolved", fill)

@@ -70,7 +70,7 @@ class Citation:
                 yield record
 
 
-class Claim(SphinxRole):
+class ClaimRole(SphinxRole):
     """Leaves the claim's id, which `resolve` makes a link; the citation is checked by `check`."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
@@ -117,6 +117,6 @@ def resolve(app: Sphinx, doctree: nodes.document, page: str) -> None:
 
 def setup(app: Sphinx) -> None:
     """Register the role and the events above."""
-    app.add_role("claim", Claim())
+    app.add_role("claim", ClaimRole())
     app.connect("env-updated", check, priority=900)  # after `claims_page.gather`
     app.connect("doctree-resolved", resolve)

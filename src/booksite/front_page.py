@@ -46,7 +46,7 @@ class Minutes(SphinxRole):
         return [nodes.inline("", "", **{MARK: f"minutes {self.text}"})], []
 
 
-class Mark(SphinxDirective):
+class FrontMark(SphinxDirective):
     """Leaves a container that `fill` replaces; named by the directive."""
 
     def run(self) -> list[nodes.Node]:
@@ -116,7 +116,7 @@ def waiting(records: Sequence[Record]) -> str:
 def setup(app: Sphinx) -> None:
     """Register the role, the directives and the events above."""
     app.add_role("minutes", Minutes())
-    app.add_directive("papers-tally", Mark)
-    app.add_directive("waiting", Mark)
+    app.add_directive("papers-tally", FrontMark)
+    app.add_directive("waiting", FrontMark)
     app.connect("env-updated", marked)
     app.connect("doctree-resolved", fill)

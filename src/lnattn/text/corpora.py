@@ -111,11 +111,11 @@ class Corpus:
             return []
         return corpus_files(self.sources)
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[CorpusPart]:
         """What `datasets` is asked for: the set of the hub, or runs of files of one kind."""
         if self.is_on_the_hub:
             return [
-                Part(
+                CorpusPart(
                     path=self.sources[0],
                     config=self.config,
                     files=(),
@@ -128,7 +128,7 @@ class Corpus:
         non_empty = [path for path in self.files() if path.stat().st_size]
         runs = groupby(non_empty, key=_ending)
         return [
-            Part(
+            CorpusPart(
                 path=ending,
                 config=None,
                 files=tuple(str(path.resolve()) for path in files),
@@ -167,7 +167,7 @@ class Corpus:
 
 
 @dataclass(frozen=True)
-class Part:
+class CorpusPart:
     """One call of `datasets.load_dataset`. path: a name of the hub, or the ending of `files`."""
 
     path: str
@@ -242,7 +242,7 @@ class Shard:
     """
 
     index: int
-    part: Part
+    part: CorpusPart
     tables: tuple[str, ...]
     start: int
     stop: int
@@ -262,7 +262,7 @@ class Shard:
             yield from _texts(rows, self.part, first)
 
 
-def _texts(rows: Any, part: Part, first: int) -> Iterator[str]:
+def _texts(rows: Any, part: CorpusPart, first: int) -> Iterator[str]:
     """The texts of some rows but blank ones. first: the number of the first row."""
     number = first
     for batch in rows.with_format("arrow").iter(batch_size=_BATCH):
@@ -301,7 +301,7 @@ def plan_shards(corpus: Corpus, folder: Path, shard_bytes: int | None = None) ->
     shard_bytes: of prepared text in a shard; by default some 64 shards of 1 to 64 MiB. The same
     corpus is cut alike each time, so that an interrupted count finds its shards again.
     """
-    spans: list[tuple[Part, tuple[str, ...], int, int]] = []
+    spans: list[tuple[CorpusPart, tuple[str, ...], int, int]] = []
     for part in corpus.parts():
         if corpus.is_streamed:
             number = part.load(stream=True).num_shards
@@ -393,7 +393,7 @@ def _prepared(tables: tuple[str, ...]) -> Any:
 
 
 @lru_cache(maxsize=4)
-def _streamed(part: Part) -> Any:
+def _streamed(part: CorpusPart) -> Any:
     return part.load(stream=True)
 
 

@@ -31,7 +31,7 @@ from lnattn_book.studies.samples import token_names
 
 
 @dataclass(frozen=True, eq=False)
-class Heads:
+class HeadsOfAModel:
     """A first layer's heads, asked for pieces of words and for neighbours.
 
     vectors: one query and one key vector a token and head; counts: of a large text in its tokens;
@@ -50,7 +50,7 @@ class Heads:
         return Neighbours.before(self.counts.bigrams)
 
 
-def heads_of(first: FirstLayer) -> Heads:
+def heads_of(first: FirstLayer) -> HeadsOfAModel:
     """All that the chapter asks of a model; what its parts raise where it lacks something."""
     vectors = token_vectors(fold(first.attention), first.embeddings)
     counts, source = counts_and_source(first)
@@ -58,7 +58,7 @@ def heads_of(first: FirstLayer) -> Heads:
     classes = token_classes(first.tokenizer, first.embeddings.vocab_size)
     pieces = continuation_pieces(counts, classes, piece_rule(classes))
     subwords = subword_ranks(vectors, pieces)
-    return Heads(vectors, counts, token_names(first), study, subwords)
+    return HeadsOfAModel(vectors, counts, token_names(first), study, subwords)
 
 
 def tokens_after_others(first: FirstLayer) -> set[str]:
@@ -91,19 +91,19 @@ def recall(
     return met / met[-1]
 
 
-def weight_of(heads: Heads, query: int) -> Real[np.ndarray, "key"]:
+def weight_of(heads: HeadsOfAModel, query: int) -> Real[np.ndarray, "key"]:
     """How often each key stands before a query token in the text."""
     positive, weight = heads.before.labels(query)
     return np.where(positive, weight, 0)
 
 
-def list_area(heads: Heads, query: int) -> float:
+def list_area(heads: HeadsOfAModel, query: int) -> float:
     """AUROC of the list: keys ranked by how frequent they are, whatever the query."""
     positive, weight = heads.before.labels(query)
     return float(roc_auc_score(positive, heads.counts.unigrams, sample_weight=weight))
 
 
-def list_against_heads(heads: Heads, named: Sequence[int]) -> pd.DataFrame:
+def list_against_heads(heads: HeadsOfAModel, named: Sequence[int]) -> pd.DataFrame:
     """Pieces whose main predecessor one of the named heads ranks first of all keys.
 
     A row a piece: query and key (ids), head (the first that does), area (AUROC of that head) and

@@ -90,17 +90,17 @@ def asymmetry(scores: Float[Tensor, "query key"]) -> float:
     return float((scores - scores.T).norm() / scores.norm())
 
 
-class Readings(NamedTuple):
+class MaskReadings(NamedTuple):
     """Whether a mask is causal if its first index is the query's, and if it is the key's."""
 
     query_first: bool
     key_first: bool
 
 
-def readings_of(mask: Bool[Tensor, "i j"]) -> Readings:
+def readings_of(mask: Bool[Tensor, "i j"]) -> MaskReadings:
     """How a mask may be read so that no query sees a later key."""
     causal = causal_mask(*mask.shape)
-    return Readings(mask.equal(causal), mask.T.equal(causal))
+    return MaskReadings(mask.equal(causal), mask.T.equal(causal))
 
 
 class LayerErrors(NamedTuple):

@@ -19,7 +19,7 @@ from lnattn.errors import ResultError
 from lnattn_book.page.checks import Check, says
 from lnattn_book.studies.ablation.losses import Ablations, interval
 from lnattn_book.studies.ablation.parts import PLACE, POSITIONS, TOKENS
-from lnattn_book.studies.joining_runs import Joining
+from lnattn_book.studies.joining_runs import JoiningRuns
 from lnattn_book.studies.language_models import mean_and_interval
 from lnattn_book.studies.small_models import BEST, read_looks
 
@@ -69,7 +69,7 @@ def apart(ablations: Ablations, more: str, less: str) -> tuple[float, float, flo
     return interval(ablations.everywhere[:, of(more)] - ablations.everywhere[:, of(less)])
 
 
-def lost_at_pieces(trained: Mapping[str, Ablations], young: Joining) -> pd.DataFrame:
+def lost_at_pieces(trained: Mapping[str, Ablations], young: JoiningRuns) -> pd.DataFrame:
     """Nats lost without pairs at second pieces, beyond matched tokens.
 
     A row a model and a reading, after a piece and on it; columns value, low, high: 95 % over
@@ -84,7 +84,7 @@ def lost_at_pieces(trained: Mapping[str, Ablations], young: Joining) -> pd.DataF
     return table.set_index(pd.MultiIndex.from_tuples(rows, names=["model", "reading"]))
 
 
-def over_seeds(young: Joining, measure: str) -> tuple[float, float, float]:
+def over_seeds(young: JoiningRuns, measure: str) -> tuple[float, float, float]:
     """Mean over the seeds that join, with its 97.5 % interval by Student's t.
 
     97.5, since these seeds are the second set that the question was put to.

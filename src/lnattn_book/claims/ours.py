@@ -37,7 +37,7 @@ from lnattn_book.claims.rules import (
     rule,
 )
 from lnattn_book.studies.ablation.losses import Ablations, interval
-from lnattn_book.studies.joining_runs import Joining
+from lnattn_book.studies.joining_runs import JoiningRuns
 from lnattn_book.studies.language_models import mean_and_interval
 from lnattn_book.studies.layers_above import LayersAbove
 from lnattn_book.studies.majority.long_runs import Experiment
@@ -140,7 +140,7 @@ def s7(m: Measures, at: At) -> Decision:
     )
 
 
-def lost_where_most_join(at: At, joining: Joining) -> dict[str, Any] | NotComputable:
+def lost_where_most_join(at: At, joining: JoiningRuns) -> dict[str, Any] | NotComputable:
     """Losses of models that join pieces, at the snapshots where they do most."""
     seeds = len(joining.peaks())
     shares = joining.shares()

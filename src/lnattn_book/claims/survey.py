@@ -52,7 +52,7 @@ _DRAWS = 200
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Surveyed:
     """A model and what its claims are asked with.
 
     windows_of_length: windows of text of a given length, in tokens, without special tokens;
@@ -70,7 +70,7 @@ class Evidence:
     name: str = ""
 
 
-def survey(evidence: Evidence) -> dict[str, Record]:
+def survey(evidence: Surveyed) -> dict[str, Record]:
     """The verdict on each claim of `ASKED` for one model.
 
     A partial checkpoint gets those about positions only; the others say what is missing.
@@ -82,7 +82,7 @@ def survey(evidence: Evidence) -> dict[str, Record]:
     return {asked: records.get(asked) or not_computable(asked, name, missing) for asked in ASKED}
 
 
-def _of_positions(evidence: Evidence, name: str) -> list[Record]:
+def _of_positions(evidence: Surveyed, name: str) -> list[Record]:
     """What is judged of a checkpoint without tokens."""
     positions = position_only(evidence.model)
     ends = variance.position_outliers(evidence.model.embeddings.W_P)
@@ -96,7 +96,7 @@ def _of_positions(evidence: Evidence, name: str) -> list[Record]:
     ]
 
 
-def _of_all(evidence: Evidence, name: str) -> list[Record]:
+def _of_all(evidence: Surveyed, name: str) -> list[Record]:
     """What is judged of a whole first layer."""
     if evidence.counts is None or evidence.windows_of_length is None:
         raise ResultError(f"the survey of {evidence.model.name} needs windows of text and counts.")
@@ -183,7 +183,7 @@ def fig2a_ranks(vectors: TokenVectors, tokenizer: Any, name: str) -> list[float]
     return ranks(vectors, [asked] * 2, keys)[:, 7].tolist()
 
 
-def survey_of_null(evidence: Evidence, seeds: Sequence[int] = range(5)) -> dict[str, Record]:
+def survey_of_null(evidence: Surveyed, seeds: Sequence[int] = range(5)) -> dict[str, Record]:
     """The survey of several nulls of one model as one: the best verdict that any of them gets.
 
     If a null passes, the claim is easy to meet by chance; `short` says how many got as far.

@@ -23,7 +23,7 @@ from lnattn_book.studies.ablation.losses import Ablations
 from lnattn_book.studies.by_place import ByPlace
 from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.distance_terms import RotaryStudy
-from lnattn_book.studies.joining_runs import Joining
+from lnattn_book.studies.joining_runs import JoiningRuns
 from lnattn_book.studies.keys_by_layer import LayerVerdicts
 from lnattn_book.studies.language_models import LongRuns
 from lnattn_book.studies.layers_above import LayersAbove
@@ -51,7 +51,7 @@ READERS: dict[str, Callable[[Path, str], object]] = {
     "survey-null": survey.read_survey,
     # What experiments found.
     "arrays": read_result,
-    "joining": lambda folder, _: Joining.read(folder),
+    "joining": lambda folder, _: JoiningRuns.read(folder),
     "language-model": language_models.read_arm,
     "layers-above": LayersAbove.read,
     "long-runs": LongRuns.read,

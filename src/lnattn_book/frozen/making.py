@@ -27,7 +27,7 @@ from lnattn.text.corpora import describe_corpus
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer, require_absolute
 from lnattn_book.claims import survey
-from lnattn_book.claims.survey import Evidence
+from lnattn_book.claims.survey import Surveyed
 from lnattn_book.frozen.printed import differences_from_printed
 from lnattn_book.studies import samples
 from lnattn_book.studies.ablation.losses import Ablations
@@ -75,7 +75,7 @@ def _survey(model: str, folder: Path) -> Path:
     )
 
 
-def _asked(seen: Evidence, name: str) -> dict[str, Any]:
+def _asked(seen: Surveyed, name: str) -> dict[str, Any]:
     """Of how many query tokens AUROCs were taken, where not of all, and a command that says so."""
     if seen.study is None:
         return {}
@@ -180,7 +180,7 @@ def _facts(begun: float) -> dict[str, Any]:
 
 def evidence(
     model: FirstLayer, *, with_study: bool = True, name: str = "", counts: Counts | None = None
-) -> Evidence:
+) -> Surveyed:
     """What the claims about a first layer are asked with: the shipped texts, counts, its study.
 
     with_study: take the affinity study of all query tokens (frozen, or computed: minutes for
@@ -188,7 +188,7 @@ def evidence(
     in its tokens, in place of those that ship with the book; the study is then computed here.
     """
     if model.is_partial:
-        return Evidence(model, name=name)
+        return Surveyed(model, name=name)
     source = study = None
     if counts is None:
         counts, source = counts_and_source(model)
@@ -198,7 +198,7 @@ def evidence(
             study = detokenization(vectors, model.embeddings, counts)
         else:
             study, _ = affinity_study(vectors, model.embeddings, counts, source)
-    return Evidence(
+    return Surveyed(
         model,
         windows_of_length=lambda length: samples.sample_windows(model, length)[0],
         documents=samples.sample_framed(model),

@@ -148,7 +148,7 @@ def _in_words(error: Exception) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class CheckTable:
     """The checked sentences of a page, as an output of its last cell."""
 
     checks: tuple[Check, ...]
@@ -183,7 +183,7 @@ class Table:
         return shown, {METADATA: {"checks": checks}}
 
 
-def table(checks: Iterable[Check]) -> Table:
+def table(checks: Iterable[Check]) -> CheckTable:
     """The table of a page's checked sentences: the words, what was found, and whether they hold.
 
     checks: what a chapter's `checks` gives. Where computing one of them raises an error, the table
@@ -202,7 +202,7 @@ def table(checks: Iterable[Check]) -> Table:
             break
     if not gathered:
         raise ResultError("a page that checks nothing has no table: its checks are empty.")
-    return Table(tuple(gathered))
+    return CheckTable(tuple(gathered))
 
 
 def recorded(notebook: Mapping[str, Any]) -> Iterator[Check]:

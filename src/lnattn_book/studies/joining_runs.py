@@ -19,7 +19,7 @@ _LEFT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Joining:
+class JoiningRuns:
     """What snapshots of several seeds found and lost.
 
     looks: `look`'s rows; lost: a row a seed, step, part that is left out and measure, with value,
@@ -31,7 +31,7 @@ class Joining:
     record: Mapping[str, Any]
 
     @classmethod
-    def read(cls, folder: Path | str) -> Joining:
+    def read(cls, folder: Path | str) -> JoiningRuns:
         looks, record = read_looks(folder, "looks")
         return cls(looks, read_looks(folder, "lost", "measure")[0], record)
 

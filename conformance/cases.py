@@ -142,7 +142,7 @@ CASES: dict[str, Case] = {
     ),
     "bert-without-head": Case("bert", "names without a prefix", _BERT, ""),
     "bert-decoder": Case("bert", "a BERT that looks back only", {**_BERT, "is_decoder": True}, ""),
-    "roberta": Case("roberta", "positions from the padding token's id + 1", _ROBERTA, ""),
+    "roberta": Case("roberta", "positions from the padding token's id + 1", _ROBERTA, "MaskedLM"),
     "xlm-roberta": Case("xlm-roberta", "as RoBERTa", _ROBERTA, "MaskedLM"),
     "camembert": Case("camembert", "as RoBERTa", _ROBERTA, "MaskedLM"),
     "electra": Case(

@@ -33,14 +33,19 @@ _HEADS = {
 }
 
 
-def model_of(case: Case, layers: int = 1) -> Any:
-    """The model that a case describes, with whatever weights."""
-    config = hf.AutoConfig.for_model(case.model_type, **settings_of(case, layers))
-    kind = _HEADS[case.head]
+def class_of(case: Case) -> Any:
+    """transformers' class of the models with a case's head."""
     if case.model_type == "whisper" and case.head == "Seq2SeqLM":
-        kind = hf.AutoModelForSpeechSeq2Seq
+        return hf.AutoModelForSpeechSeq2Seq
+    return _HEADS[case.head]
+
+
+def model_of(case: Case) -> Any:
+    """The model that a case describes, with whatever weights."""
+    config = hf.AutoConfig.for_model(case.model_type, **settings_of(case))
     # Experts one by one: the fused ones know no double precision.
-    return kind.from_config(config, attn_implementation="eager", experts_implementation="eager")
+    kinds = {"attn_implementation": "eager", "experts_implementation": "eager"}
+    return class_of(case).from_config(config, **kinds)
 
 
 def fill(model: torch.nn.Module, seed: str, quiet: bool = False) -> torch.nn.Module:

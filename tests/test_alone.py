@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import pytest
-import random_families
-import random_relative
 import torch
+from families import (
+    CONTEXT,
+    LEARNED_EACH,
+    RELATIVE_EACH,
+    VOCAB,
+    in_double_precision,
+    make,
+    part_of,
+)
 from naming import naming
-from random_families import CONTEXT, VOCAB
 
 import lnattn
 from lnattn.attention.layernorm import layer_norm
@@ -20,26 +26,18 @@ from lnattn.models.reference import load_reference_model
 from lnattn.models.whole_gpt2 import assemble
 from lnattn.transformer import ACTIVATIONS
 
-LEARNED = ["gpt2", "gpt_neo", "opt", "whisper", "bert", "roberta"]
-RELATIVE = ["llama-default", "qwen3", "gemma2", "gpt_neox", "olmo2", "falcon-heads", "bloom", "t5"]
 IDS = [7, 3, 11, 7, 20]
 
 
-def part_of(model, kind):
-    if kind.startswith("whisper"):
-        return model.get_decoder()
-    return model.get_encoder() if model.config.is_encoder_decoder else model
-
-
-@pytest.mark.parametrize("name", LEARNED)
+@pytest.mark.parametrize("name", LEARNED_EACH)
 def test_learned_positions_equal_a_text_in_which_each_token_sees_itself(name):
-    model = random_families.make(name, torch.float64)
+    model = make(name, torch.float64)
     only_itself = torch.full((len(IDS), len(IDS)), -1e9, dtype=torch.float64)
     only_itself.fill_diagonal_(0.0)
     # OPT would count its positions from the mask.
     placed = {"position_ids": torch.arange(len(IDS))[None]} if name == "opt" else {}
     with torch.no_grad():
-        text = part_of(model, name)(
+        text = part_of(model)(
             torch.tensor([IDS]),
             attention_mask=only_itself[None, None],
             output_hidden_states=True,
@@ -52,22 +50,21 @@ def test_learned_positions_equal_a_text_in_which_each_token_sees_itself(name):
         assert (found[1:] - found[:1]).abs().max() > 1e-3  # positions do arrive
 
 
-@pytest.mark.parametrize("name", RELATIVE)
+@pytest.mark.parametrize("name", RELATIVE_EACH)
 def test_relative_positions_equal_hugging_faces_model_of_one_token(name, monkeypatch):
-    config = random_relative.config_of(name)
-    random_relative.in_double_precision(config, monkeypatch)
-    model = random_relative.make(config)
+    in_double_precision(name, monkeypatch)
+    model = make(name)
     for layer in (0, 1):
         found = lnattn.context_free(model, layer, IDS, positions=(0, 5))
         for token, one in zip(IDS, found[0], strict=True):
             with torch.no_grad():
-                states = part_of(model, name)(torch.tensor([[token]]), output_hidden_states=True)
+                states = part_of(model)(torch.tensor([[token]]), output_hidden_states=True)
             torch.testing.assert_close(one, states.hidden_states[layer][0, 0], rtol=0, atol=1e-10)
         torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-10)
 
 
 def test_attention_on_itself_is_the_value_path():
-    model = random_families.make("gpt2", torch.float64)
+    model = make("gpt2", torch.float64)
     ours = assemble(family_of_module(model))
     block = ours.blocks[0]
     at, mlp = block.attention, block.mlp
@@ -81,7 +78,7 @@ def test_attention_on_itself_is_the_value_path():
 
 
 def test_queries_and_keys_are_those_that_the_first_layer_compares():
-    model = random_families.make("gpt2", torch.float64)
+    model = make("gpt2", torch.float64)
     first = lnattn.first_layer(model)
     whole = whole_model(model)
     with patched(whole.model), torch.inference_mode():
@@ -96,7 +93,7 @@ def test_queries_and_keys_are_those_that_the_first_layer_compares():
 
 
 def test_the_model_is_left_as_it_was():
-    model = random_families.make("gpt2", torch.float32).train()
+    model = make("gpt2", torch.float32).train()
     lnattn.context_free(model, 1, [1])
     assert model.training
     assert model.config._attn_implementation == "eager"
@@ -116,27 +113,27 @@ def test_the_model_is_left_as_it_was():
     ],
 )
 def test_what_the_model_does_not_have_is_refused(given, said):
-    model = random_families.make("gpt2", torch.float32)
+    model = make("gpt2", torch.float32)
     with pytest.raises((ShapeError, TokenError), match=said):
         lnattn.context_free(model, **given)
 
 
 @pytest.mark.parametrize("ids", [3, [[3], [4]], [3.0], [True]], ids=str)
 def test_what_is_no_list_of_tokens_is_refused(ids):
-    whole = whole_model(random_families.make("gpt2", torch.float32))
+    whole = whole_model(make("gpt2", torch.float32))
     with pytest.raises(TokenError, match="token ids"):
         whole.checked_tokens(ids)
 
 
 def test_all_tokens_are_taken_unless_some_are_given():
-    model = random_families.make("gpt2", torch.float32)
+    model = make("gpt2", torch.float32)
     found = lnattn.context_free(model, 1)
     assert torch.equal(found, lnattn.context_free(model, 1, range(VOCAB), positions=(0,)))
 
 
 def test_a_vocabulary_that_is_run_in_parts_gives_the_same(monkeypatch):
     """As of every real model: GPT-2 has 50,257 tokens, and 2,048 run at once."""
-    model = random_families.make("gpt2", torch.float64)
+    model = make("gpt2", torch.float64)
     whole = whole_model(model)
     at_once = lnattn.context_free(model, 1, IDS)
     with patched(whole.model), torch.inference_mode():
@@ -153,7 +150,7 @@ def test_a_vocabulary_that_is_run_in_parts_gives_the_same(monkeypatch):
 
 def test_nothing_is_kept_for_a_next_token():
     """A cache of thousands of texts would take the memory that the states need."""
-    whole = whole_model(random_families.make("gpt2", torch.float32))
+    whole = whole_model(make("gpt2", torch.float32))
     out = whole.run(torch.tensor(IDS), torch.zeros(len(IDS), dtype=torch.long))
     assert out.past_key_values is None
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from fake_hub import FakeHub, serving, talk_to
+from families import make, save_tokenizer
 from huggingface_hub import constants
 from narrow_llama import narrow_llama
-from random_families import save_tokenizer
-from random_relative import config_of
-from random_relative import make as make_rotary
 
 from booksite import inputs, model
 from lnattn.errors import CheckpointError
@@ -29,7 +27,7 @@ def llama(tmp_path_factory):
 def hubs(llama, tmp_path, monkeypatch):
     """SmolLM2 and Pythia, made of noise, at their pinned commits, on one hub."""
     neox = tmp_path / "neox"
-    make_rotary(config_of("gpt_neox"), torch.float16).save_pretrained(neox)
+    make("gpt_neox", torch.float16).save_pretrained(neox)
     both = {name: FakeHub(PINNED[name].repo, PINNED[name].revision) for name in ROTARY}
     for fake, folder in zip(both.values(), (llama, save_tokenizer(neox, 50)), strict=True):
         fake.add_folder(folder)

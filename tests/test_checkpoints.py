@@ -11,10 +11,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from families import VOCAB, make, save, save_tokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naming import naming
-from random_families import VOCAB, make, save, save_tokenizer
 from safetensors.torch import load_file, save_file
 
 from lnattn import fold, load_first_layer, six_terms

@@ -6,6 +6,7 @@ Small and seeded; LNATTN_FUZZ multiplies the number of cases, for a long run now
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import json
 import os
@@ -15,20 +16,12 @@ import time
 import pytest
 import torch
 import transformers as hf
-from random_families import KINDS as ABSOLUTE
-from random_families import make
-from random_relative import config_of
-from random_relative import make as make_relative
+from families import EACH, make, part_of
 
 from lnattn import distance_terms, fold, fold_relative, load_first_layer, six_terms
 from lnattn.errors import LnattnError
 
 CASES = 24 * int(os.environ.get("LNATTN_FUZZ", "1"))
-FAMILIES = [
-    *("gpt2", "gpt_neo", "opt", "bert", "roberta"),
-    *("llama-default", "mistral", "qwen3", "gemma2", "phi3", "olmo", "gpt_neox", "gptj"),
-    *("falcon-groups", "bloom", "mpt", "t5"),
-]
 IDS = [7, 5, 9, 11, 8, 13]
 #: Values that a setting is replaced by.
 VALUES = [
@@ -58,12 +51,9 @@ STRAY = ["clip_qkv", "sliding_window", "attn_logit_softcapping", "num_labels", "
 def originals(tmp_path_factory):
     """A small model of each family, saved once."""
     folders = {}
-    for family in FAMILIES:
+    for family in EACH:
         folder = tmp_path_factory.mktemp(family)
-        if family in ABSOLUTE:
-            make(family, torch.float32).save_pretrained(folder)
-        else:
-            make_relative(config_of(family), torch.float32).save_pretrained(folder)
+        make(family, torch.float32).save_pretrained(folder)
         folders[family] = folder
     return folders
 
@@ -80,7 +70,7 @@ def changed(config: dict, generator: random.Random) -> dict:
         if generator.random() < 0.15:
             place.pop(name, None)
         else:
-            place[name] = generator.choice(VALUES)
+            place[name] = copy.deepcopy(generator.choice(VALUES))
     return config
 
 
@@ -104,10 +94,8 @@ def theirs(folder) -> torch.Tensor | None:
                 folder, attn_implementation="eager", torch_dtype=torch.float32
             )
         inputs = {"input_ids": torch.tensor([IDS]), "output_attentions": True}
-        if model.config.is_encoder_decoder:
-            model = model.get_encoder()
         with torch.no_grad():
-            return model.eval()(**inputs).attentions[0][0]
+            return part_of(model).eval()(**inputs).attentions[0][0]
     except Exception:
         return None
 
@@ -120,7 +108,7 @@ _NOT_ASKED = (
 )
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", EACH)
 def test_what_loads_attends_as_transformers_does(family, originals, tmp_path):
     source = originals[family]
     for file in source.glob("*.safetensors"):
@@ -142,10 +130,12 @@ def test_what_loads_attends_as_transformers_does(family, originals, tmp_path):
         assert torch.isfinite(attention).all(), config
         if any(config.get(name) != original.get(name) for name in _NOT_ASKED):
             continue
+        if config.get("pad_token_id") in IDS:  # RoBERTa gives padding no position of its own
+            continue
         there = theirs(tmp_path)
         if there is not None:
             assert attention.shape == there.shape, config
             assert (attention - there).abs().max() < 1e-4, config
             compared += 1
-    assert compared > 0.1 * CASES
+    assert compared > 0.05 * CASES  # of Whisper most settings are those of sound
     assert refused > 0

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from families import make, save
 from huggingface_hub import constants
 from huggingface_hub.errors import HTTPError
 from naming import naming
-from random_families import make, save
 
 from lnattn import default_model, load_first_layer
 from lnattn.errors import HubError, one_line

@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 import torch
+from families import make
 from naming import naming
-from random_families import make
 
 from lnattn import load_first_layer
 from lnattn.errors import CheckpointError

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from random_families import VOCAB, make, save
+from families import VOCAB, make, save
 from random_models import plain_layer, plain_rows
 
 from lnattn import load_first_layer, plain

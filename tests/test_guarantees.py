@@ -7,10 +7,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import families
 import numpy as np
 import pytest
-import random_families
-import random_relative
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -47,17 +46,17 @@ LEARNED = ["gpt2", "gpt_neo", "opt", "whisper-decoder", "bert", "roberta"]
 @cache
 def relative(name: str) -> tuple[Any, Any]:
     """A model of Hugging Face in float64, and its first layer."""
-    config = random_relative.config_of(name)
+    config = families.config_of(name)
     for setting, value in RELATIVE[name].items():
         setattr(config, setting, value)
-    model = random_relative.make(config)
+    model = families.make(config)
     return model, lnattn.first_layer(model)
 
 
 @cache
 def learned(name: str) -> tuple[Any, Any]:
     """A model of Hugging Face in float64, and its first layer."""
-    model = random_families.make(name, torch.float64)
+    model = families.make(name, torch.float64)
     return model, lnattn.first_layer(model)
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import torch
 from fake_hub import FakeHub, serving, talk_to
+from families import VOCAB, make, save, save_tokenizer
 from huggingface_hub import constants, file_download
 from naming import naming
-from random_families import VOCAB, make, save, save_tokenizer
 
 from lnattn import default_model, load_attention_layers, load_first_layer, verify
 from lnattn.errors import CheckpointError, HubError

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import families
 import numpy as np
 import pytest
-import random_families
-import random_relative
 import torch
 from made_up import layers_that_find
 from naming import naming
@@ -25,7 +24,7 @@ from lnattn_book.studies.layers_above import LayersAbove
 
 
 def test_queries_and_keys_of_a_layer_are_those_of_lone_tokens():
-    model = random_families.make("gpt2", torch.float64)
+    model = families.make("gpt2", torch.float64)
     block = assemble(family_of_module(model)).blocks[1].attention
     context = lnattn.first_layer(model).embeddings.n_positions
     x = lnattn.context_free(model, 1, positions=(context // 3, 2 * context // 3))
@@ -42,9 +41,9 @@ def test_queries_and_keys_of_a_layer_are_those_of_lone_tokens():
 
 
 def test_a_rotary_key_stands_just_before_its_query(monkeypatch):
-    config = random_relative.config_of("llama-default")
-    random_relative.in_double_precision(config, monkeypatch)
-    model = random_relative.make(config)
+    config = families.config_of("llama-default")
+    families.in_double_precision(config, monkeypatch)
+    model = families.make(config)
     first = lnattn.first_layer(model)
     expected = vectors_at_distance(fold_relative(first.attention), first.embeddings, 1)
     found = vectors_of_layers(model, [4, 9])[0].centred

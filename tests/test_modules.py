@@ -5,9 +5,18 @@ from __future__ import annotations
 import pytest
 import torch
 import transformers as hf
-from random_families import KINDS, VOCAB, make, save, save_tokenizer
-from random_relative import config_of
-from random_relative import make as make_relative
+from families import (
+    EACH,
+    LEARNED,
+    LEARNED_EACH,
+    RELATIVE,
+    RELATIVE_EACH,
+    VOCAB,
+    config_of,
+    make,
+    save,
+    save_tokenizer,
+)
 from safetensors.torch import save_file
 
 from lnattn import first_layer, load_first_layer, verify
@@ -20,11 +29,9 @@ from lnattn.models.one_layer import first_layer_module
 from lnattn.storage import sha256_of_arrays
 from lnattn.weights import Weights
 
-RELATIVE = ["llama-default", "gemma2", "gpt_neox", "falcon-groups", "olmo", "qwen3", "bloom", "t5"]
-
 
 def model_of(kind: str, dtype: torch.dtype = torch.float32):
-    return make(kind, dtype) if kind in KINDS else make_relative(config_of(kind), dtype)
+    return make(kind, dtype)
 
 
 def tensors_of(weights: Weights, at: str = "") -> dict[str, torch.Tensor]:
@@ -49,7 +56,7 @@ def assert_same(one, other):
         assert getattr(one.attention, name) == getattr(other.attention, name)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *RELATIVE])
+@pytest.mark.parametrize("kind", [*LEARNED, *RELATIVE])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_the_same_as_from_disk(kind, dtype, tmp_path):
     model = model_of(kind, dtype)
@@ -237,7 +244,7 @@ def test_a_bridge_of_transformer_lens(tmp_path):
 # ---- verify ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "gpt_neo", "opt", "bert", "roberta"])
+@pytest.mark.parametrize("kind", LEARNED_EACH)
 def test_verify_of_absolute_positions(kind):
     table = verify(model_of(kind))
     assert list(table.columns) == ["dtype", "tokens", "formula", "attention", "output"]
@@ -251,7 +258,7 @@ def test_verify_of_absolute_positions(kind):
     assert (double.attention < (1e-10 if kind == "gpt2" else 5e-6)).all()
 
 
-@pytest.mark.parametrize("kind", [*RELATIVE, "mixtral", "gptj", "mpt"])
+@pytest.mark.parametrize("kind", RELATIVE_EACH)
 def test_verify_of_relative_positions(kind):
     table = verify(model_of(kind))
     assert set(table.formula) == {"folded", "terms"}
@@ -294,7 +301,7 @@ def test_verify_by_name_reads_real_tokens():
     assert largest["float64"] < 1e-12
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *RELATIVE, "mixtral", "gptj", "mpt"])
+@pytest.mark.parametrize("kind", EACH)
 def test_verify_by_name_is_that_of_the_module(kind, tmp_path):
     """Of a folder one layer is run, with the weights of its first; on rows of its vocabulary."""
     model = model_of(kind)

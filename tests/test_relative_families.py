@@ -8,20 +8,18 @@ import pickle
 import pytest
 import torch
 import transformers as hf
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from naming import naming
-from random_relative import (
-    _SIZES,
-    KINDS,
-    LENGTH,
+from families import (
+    RELATIVE,
     ROPES,
     VOCAB,
     config_of,
     in_double_precision,
     make,
-    run,
 )
+from families import run_relative as run
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from naming import naming
 from safetensors.torch import save_file
 from test_checkpoints import configure
 
@@ -32,8 +30,15 @@ from lnattn.models.position_tables import modeling_of, t5_bucket
 from lnattn.rotary.fold import MeanVectors
 from lnattn.rotary.terms import DISTANCE_TERMS
 
+#: Of models that are made here.
+SIZES = {
+    "vocab_size": VOCAB, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "intermediate_size": 20, "max_position_embeddings": 64, "bos_token_id": 0, "eos_token_id": 0,
+    "pad_token_id": 0,
+}  # fmt: skip
 
-def token_ids(length: int = LENGTH) -> torch.Tensor:
+
+def token_ids(length: int = 14) -> torch.Tensor:
     generator = torch.Generator().manual_seed(9)
     return torch.randint(1, VOCAB, (length,), generator=generator)
 
@@ -49,7 +54,7 @@ def random_constants(folded, seed: int = 4) -> MeanVectors:
     )
 
 
-def assert_identity(config, folder, monkeypatch, length=LENGTH):
+def assert_identity(config, folder, monkeypatch, length=14):
     """Scores, attention and the four terms, in double precision throughout."""
     in_double_precision(config, monkeypatch)
     model = make(config)
@@ -72,15 +77,15 @@ def assert_identity(config, folder, monkeypatch, length=LENGTH):
     return first
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", RELATIVE)
 def test_scores_and_attention_equal_hugging_face(name, tmp_path, monkeypatch):
     assert_identity(config_of(name), tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", RELATIVE)
 def test_attention_as_hugging_face_runs_it(name, tmp_path, monkeypatch):
     """In single precision, nothing patched: the tables are those of the running model."""
-    model = make(config_of(name), torch.float32)
+    model = make(name, torch.float32)
     model.save_pretrained(tmp_path)
     first = load_first_layer(tmp_path)
     there = run(model, token_ids(), monkeypatch)
@@ -115,7 +120,7 @@ _LISTS = ("short_factor", "long_factor")
 def test_grouped_heads_and_rotary_types(tmp_path_factory, groups, d_head, rope, bias, length, seed):
     heads, key_heads = groups
     sizes = {
-        **_SIZES, "num_attention_heads": heads, "num_key_value_heads": key_heads,
+        **SIZES, "num_attention_heads": heads, "num_key_value_heads": key_heads,
         "head_dim": d_head, "attention_bias": bias, **rope_of_width(rope, d_head),
     }  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
@@ -132,7 +137,7 @@ def test_grouped_heads_and_rotary_types(tmp_path_factory, groups, d_head, rope, 
     seed=st.integers(0, 99),
 )
 def test_partial_rotary_shares(tmp_path_factory, share, length, seed):
-    sizes = {**_SIZES, "hidden_size": 32, "rotary_pct": share}
+    sizes = {**SIZES, "hidden_size": 32, "rotary_pct": share}
     with pytest.MonkeyPatch.context() as patch:
         config = hf.GPTNeoXConfig(**sizes)
         loose_identity(config, seed, tmp_path_factory.mktemp("neox"), patch, length)
@@ -143,7 +148,7 @@ def test_partial_rotary_shares(tmp_path_factory, share, length, seed):
 )
 @given(window=st.integers(1, 30), length=st.integers(1, 24), seed=st.integers(0, 99))
 def test_windows(tmp_path_factory, window, length, seed):
-    sizes = {**_SIZES, "num_key_value_heads": 2, "sliding_window": window}
+    sizes = {**SIZES, "num_key_value_heads": 2, "sliding_window": window}
     with pytest.MonkeyPatch.context() as patch:
         config = hf.MistralConfig(**sizes)
         loose_identity(config, seed, tmp_path_factory.mktemp("mistral"), patch, length)
@@ -165,18 +170,18 @@ def loose_identity(config, seed, folder, patch, length):
 
 
 def test_half_precision_embeddings_stay_as_stored(tmp_path):
-    make(config_of("gemma"), torch.bfloat16).save_pretrained(tmp_path)
+    make("gemma", torch.bfloat16).save_pretrained(tmp_path)
     first = load_first_layer(tmp_path)
     assert first.embeddings.W_E.dtype == torch.bfloat16
     assert first.attention.W_Q.dtype == torch.float32
     rows = first.embeddings.rows(torch.tensor([3]))
-    assert torch.equal(rows, first.embeddings.W_E[3:4].float() * 24**0.5)
+    assert torch.equal(rows, first.embeddings.W_E[3:4].float() * 16**0.5)
 
 
 def test_only_the_first_layer_is_read(tmp_path):
     from lnattn import load_attention_layers
 
-    make(config_of("qwen2")).save_pretrained(tmp_path)
+    make("qwen2").save_pretrained(tmp_path)
     with pytest.raises(CheckpointError, match="layer 0"):
         load_first_layer(tmp_path, layer=1)
     with pytest.raises(CheckpointError, match="first block"):
@@ -184,7 +189,7 @@ def test_only_the_first_layer_is_read(tmp_path):
 
 
 def test_falcon_with_alibi_is_refused(tmp_path):
-    make(hf.FalconConfig(**_SIZES, alibi=True)).save_pretrained(tmp_path)
+    make(hf.FalconConfig(**SIZES, alibi=True)).save_pretrained(tmp_path)
     with pytest.raises(CheckpointError, match="half precision"):
         load_first_layer(tmp_path)
 
@@ -208,7 +213,7 @@ def t5_of(buckets: int, farthest: int) -> hf.T5Config:
         "relative_attention_num_buckets": buckets,
         "relative_attention_max_distance": farthest,
     }
-    return hf.T5Config(**{**KINDS["t5"][1], "vocab_size": VOCAB, **changed})
+    return config_of("t5", **changed)
 
 
 @pytest.mark.parametrize(("buckets", "farthest"), [(4, 2), (7, 2), (8, 3)])
@@ -226,7 +231,7 @@ def test_t5_without_a_range_for_its_later_buckets(buckets, farthest):
 
 def test_gptj_turns_up_to_its_last_position(tmp_path):
     """64 positions: 0 alone, 63 alone, and no 64."""
-    make(config_of("gptj"), torch.float32).save_pretrained(tmp_path)
+    make("gptj", torch.float32).save_pretrained(tmp_path)
     tables = load_first_layer(tmp_path).attention.rotation.tables
     cos, sin = tables(torch.tensor([0]), torch.float64)
     assert (cos.tolist(), sin.tolist()) == ([[1.0] * 4], [[0.0] * 4])
@@ -241,7 +246,7 @@ def test_gptj_turns_up_to_its_last_position(tmp_path):
 #: By kind: how positions enter, by their name; and the longest text.
 NOTED = {
     **{f"llama-{rope}": (f"rotary ({rope})", 64) for rope in ROPES},
-    "llama-dynamic": ("rotary (dynamic)", 10),
+    "llama-dynamic": ("rotary (dynamic)", 8),
     "gemma3": ("rotary (default)", 64),
     "gptj": ("rotary (interleaved)", 64),
     "bloom": ("ALiBi", None),
@@ -252,19 +257,18 @@ NOTED = {
 
 @pytest.mark.parametrize("name", NOTED)
 def test_what_is_noted_of_positions(name):
-    first = first_layer(make(config_of(name), torch.float32))
+    first = first_layer(make(name, torch.float32))
     assert (first.provenance["positions"], first.context) == NOTED[name]
 
 
 def test_gemma_3_notes_the_rotation_of_its_local_layers():
     """Its first layer is local, and turns otherwise than the global ones."""
-    settings = {**KINDS["gemma3"][1], "vocab_size": VOCAB}
     kinds = {"sliding_attention": "linear", "full_attention": "default"}
     ropes = {
         layer: {"rope_type": rope, "rope_theta": 100.0, "factor": 2.0}
         for layer, rope in kinds.items()
     }
-    model = make(hf.Gemma3TextConfig(**settings, rope_parameters=ropes), torch.float32)
+    model = make("gemma3", torch.float32, rope_parameters=ropes)
     assert first_layer(model).provenance["positions"] == "rotary (linear)"
 
 
@@ -284,14 +288,14 @@ def test_how_many_layers_there_are(name, tmp_path):
 
 
 def test_what_is_no_checkpoint_of_a_family_is_told_by_its_token_embeddings(tmp_path):
-    make(config_of("llama-default"), torch.float32).save_pretrained(tmp_path)
+    make("llama-default", torch.float32).save_pretrained(tmp_path)
     save_file({"other": torch.zeros(2)}, tmp_path / "model.safetensors")
     with pytest.raises(CheckpointError, match=r"holds no tensor 'embed_tokens\.weight'"):
         load_first_layer(tmp_path)
 
 
 def test_a_version_of_transformers_without_a_function_is_named(tmp_path, monkeypatch):
-    model = make(config_of("bloom"), torch.float32)
+    model = make("bloom", torch.float32)
     model.save_pretrained(tmp_path)
     monkeypatch.delattr(modeling_of(model), "build_alibi_tensor")
     with pytest.raises(CheckpointError, match=naming("build_alibi_tensor", "install")):
@@ -301,7 +305,7 @@ def test_a_version_of_transformers_without_a_function_is_named(tmp_path, monkeyp
 @pytest.mark.parametrize("name", ["llama-yarn", "gemma3", "gptj", "bloom", "mpt", "t5"])
 def test_a_first_layer_is_pickled_and_copied(name, tmp_path):
     """As a pool of processes does with what it is given."""
-    make(config_of(name), torch.float32).save_pretrained(tmp_path)
+    make(name, torch.float32).save_pretrained(tmp_path)
     first = load_first_layer(tmp_path)
 
     def attention(layer):

@@ -11,8 +11,8 @@ import numpy as np
 import odd_models
 import pytest
 import torch
+from families import VOCAB, config_of, make
 from naming import naming
-from random_families import VOCAB, make
 from random_models import (
     attention_layer,
     embeddings_of,
@@ -20,8 +20,6 @@ from random_models import (
     plain_rows,
     random_gpt2,
 )
-from random_relative import config_of
-from random_relative import make as make_relative
 from scipy import sparse
 from scipy.spatial import ConvexHull
 from scipy.special import comb, ndtr, softmax
@@ -552,7 +550,7 @@ def test_a_bare_module_in_half_precision(kind):
     "kind", ["llama-default", "gemma2", "qwen3", "falcon-groups", "bloom", "t5"]
 )
 def test_relative_positions(kind, tmp_path):
-    model = make_relative(config_of(kind), torch.float32)
+    model = make(kind, torch.float32)
     model.save_pretrained(tmp_path)
     ids = torch.randint(0, VOCAB, (2, 30), generator=torch.Generator().manual_seed(0)).tolist()
     made = lnattn.report(tmp_path, corpus=ids)
@@ -583,7 +581,7 @@ def test_only_the_shards_of_the_first_layer(tmp_path):
     """A Llama of three layers in shards, of which those of later layers are absent."""
     config = config_of("llama-default")
     config.num_hidden_layers = 3
-    make_relative(config, torch.float32).save_pretrained(tmp_path, max_shard_size="12KB")
+    make(config, torch.float32).save_pretrained(tmp_path, max_shard_size="12KB")
     index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
     needed = ("embed_tokens.", "layers.0.self_attn.", "layers.0.input_layernorm.")
     where = index["weight_map"].items()

@@ -7,11 +7,7 @@ import time
 
 import pytest
 import torch
-import transformers as hf
-from random_families import KINDS as ABSOLUTE
-from random_families import VOCAB, make, save
-from random_relative import KINDS, config_of
-from random_relative import make as make_relative
+from families import EACH, LEARNED, RELATIVE, RELATIVE_EACH, VOCAB, config_of, make, save
 from safetensors.torch import load_file, save_file, save_model
 from test_checkpoints import complaint, configure
 
@@ -40,45 +36,24 @@ def attention(folder):
 
 # ---- tied weights under their other name -------------------------------------------------------
 
-#: Kinds of model, with the names of their token embeddings and of the same table elsewhere.
-TIED = {
-    "gpt2": (lambda: make("gpt2", torch.float32), "transformer.wte", "lm_head"),
-    "gpt_neo": (lambda: make("gpt_neo", torch.float32), "transformer.wte", "lm_head"),
-    "opt": (lambda: make("opt", torch.float32), "model.decoder.embed_tokens", "lm_head"),
-    "bert": (
-        lambda: make("bert", torch.float32),
-        "bert.embeddings.word_embeddings",
-        "cls.predictions.decoder",
-    ),
-    "llama": (
-        lambda: hf.LlamaForCausalLM(
-            hf.LlamaConfig(**{**KINDS["llama-default"][1], "tie_word_embeddings": True})
-        ),
-        "model.embed_tokens",
-        "lm_head",
-    ),
-    "gpt_neox": (
-        lambda: hf.GPTNeoXForCausalLM(
-            hf.GPTNeoXConfig(**{**KINDS["gpt_neox"][1], "tie_word_embeddings": True})
-        ),
-        "gpt_neox.embed_in",
-        "embed_out",
-    ),
-    "t5": (lambda: hf.T5Model(config_of("t5")), "shared", "decoder.embed_tokens"),
-}
 
-
-@pytest.mark.parametrize("kind", TIED)
-def test_tied_weights_are_found_under_their_other_name(kind, tmp_path):
-    build, usual, other = TIED[kind]
-    build().save_pretrained(tmp_path)
+@pytest.mark.parametrize("kind", EACH)
+def test_tied_weights_are_found_under_their_other_names(kind, tmp_path):
+    """Whichever of its names a file keeps of a table that a model uses twice."""
+    model = make(kind, torch.float32, head=True, tie_word_embeddings=True)
+    model.save_pretrained(tmp_path)
+    place = model.get_input_embeddings().weight.data_ptr()
+    names = {n for n, tensor in model.state_dict().items() if tensor.data_ptr() == place}
     table = load_first_layer(tmp_path).embeddings.W_E
     tensors = load_file(tmp_path / WEIGHTS)
-    tensors[f"{other}.weight"] = tensors.pop(f"{usual}.weight")
-    save_file(tensors, tmp_path / WEIGHTS)
-    first = load_first_layer(tmp_path)
-    assert torch.equal(first.embeddings.W_E, table)
-    assert not first.is_partial
+    (usual,) = names & tensors.keys()
+    tied = tensors.pop(usual)
+    for other in names - {usual}:
+        save_file({**tensors, other: tied}, tmp_path / WEIGHTS)
+        first = load_first_layer(tmp_path)
+        assert torch.equal(first.embeddings.W_E, table), other
+        assert not first.is_partial
+    assert len(names) > 1
 
 
 def test_what_save_model_leaves_of_a_tied_pair_is_enough(gpt2, tmp_path):
@@ -90,8 +65,7 @@ def test_what_save_model_leaves_of_a_tied_pair_is_enough(gpt2, tmp_path):
 
 
 def test_an_untied_head_is_no_embedding(tmp_path):
-    settings = {**KINDS["llama-default"][1], "tie_word_embeddings": False}
-    hf.LlamaForCausalLM(hf.LlamaConfig(**settings)).save_pretrained(tmp_path)
+    make("llama-default", head=True, tie_word_embeddings=False).save_pretrained(tmp_path)
     tensors = load_file(tmp_path / WEIGHTS)
     del tensors["model.embed_tokens.weight"]
     save_file(tensors, tmp_path / WEIGHTS)
@@ -101,13 +75,10 @@ def test_an_untied_head_is_no_embedding(tmp_path):
 # ---- which tensors the first layer needs -------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [*ABSOLUTE, *KINDS])
+@pytest.mark.parametrize("kind", [*LEARNED, *RELATIVE])
 def test_the_tensors_that_are_fetched_are_those_that_are_read(kind, tmp_path):
     """Of a sharded model nothing else is fetched, and of other layers nothing."""
-    if kind in ABSOLUTE:
-        save(make(kind, torch.float32), tmp_path)
-    else:
-        make_relative(config_of(kind), torch.float32).save_pretrained(tmp_path)
+    save(make(kind, torch.float32), tmp_path)
     read = set(load_first_layer(tmp_path).provenance["tensors"])
     needed = open_checkpoint(tmp_path).family.first_layer_tensors()
     assert read <= needed
@@ -157,11 +128,12 @@ def test_adapters_must_be_merged_first(gpt2, tmp_path):
 
 #: Settings of some family or other that each of these has none of.
 _OF_OTHERS = {"alibi": True, "use_bidirectional_attention": True, "num_experts": 0}
+_KNOW_THEM = [kind for kind in EACH if any(hasattr(config_of(kind), name) for name in _OF_OTHERS)]
 
 
-@pytest.mark.parametrize("kind", ["bloom", "gpt_neox", "mpt", "t5", "olmo", "phi3"])
+@pytest.mark.parametrize("kind", [kind for kind in EACH if kind not in _KNOW_THEM])
 def test_settings_of_other_families_change_nothing(kind, tmp_path):
-    make_relative(config_of(kind), torch.float32).save_pretrained(tmp_path)
+    make(kind, torch.float32).save_pretrained(tmp_path)
     before = attention(tmp_path)
     configure(tmp_path, **_OF_OTHERS)
     assert torch.equal(attention(tmp_path), before)
@@ -169,15 +141,15 @@ def test_settings_of_other_families_change_nothing(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", ["gemma", "gemma2", "gemma3"])
 def test_a_gemma_that_looks_both_ways_is_refused(kind, tmp_path):
-    make_relative(config_of(kind), torch.float32).save_pretrained(tmp_path)
+    make(kind, torch.float32).save_pretrained(tmp_path)
     configure(tmp_path, use_bidirectional_attention=True)
     assert "is bidirectional, which is not read here" in complaint(tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["llama-default", "falcon", "gemma", "gemma3", "gptj", "mpt"])
+@pytest.mark.parametrize("kind", RELATIVE_EACH)
 def test_what_a_rotary_config_leaves_out_is_as_in_transformers(kind, tmp_path):
     config = config_of(kind)
-    make_relative(config, torch.float32).save_pretrained(tmp_path)
+    make(kind, torch.float32).save_pretrained(tmp_path)
     before = attention(tmp_path)
     usual = type(config)().to_dict()
     written = json.loads((tmp_path / "config.json").read_text())
@@ -189,7 +161,7 @@ def test_what_a_rotary_config_leaves_out_is_as_in_transformers(kind, tmp_path):
 
 @pytest.fixture
 def llama(tmp_path):
-    make_relative(config_of("llama-default"), torch.float32).save_pretrained(tmp_path / "llama")
+    make("llama-default", torch.float32).save_pretrained(tmp_path / "llama")
     return tmp_path / "llama"
 
 
@@ -260,7 +232,7 @@ def test_labels_of_a_gpt2_cost_nothing(gpt2, tmp_path):
     ids=str,
 )
 def test_settings_that_make_no_model(kind, settings, words, tmp_path):
-    make_relative(config_of(kind), torch.float32).save_pretrained(tmp_path)
+    make(kind, torch.float32).save_pretrained(tmp_path)
     configure(tmp_path, **settings)
     text = complaint(tmp_path)
     assert words in text
@@ -268,7 +240,7 @@ def test_settings_that_make_no_model(kind, settings, words, tmp_path):
 
 
 def test_a_long_context_of_gptj_costs_nothing(tmp_path):
-    make_relative(config_of("gptj"), torch.float32).save_pretrained(tmp_path)
+    make("gptj", torch.float32).save_pretrained(tmp_path)
     before = attention(tmp_path)
     configure(tmp_path, n_positions=10_000_000)
     assert torch.equal(attention(tmp_path), before)
@@ -278,13 +250,13 @@ def test_layers_of_gpt_neo_are_not_written_out(tmp_path):
     folder = save(make("gpt_neo", torch.float32), tmp_path)
     configure(folder, attention_types=[[["global", "local"], 10**9]], attention_layers="absent")
     assert load_first_layer(folder, 0).attention.window is None
-    assert load_first_layer(folder, 1).attention.window == 8
+    assert load_first_layer(folder, 1).attention.window == 4
     for broken in (5, {}, [1], [["local"]], [[5, "x"]]):
         configure(folder, attention_types=broken)
         if broken != {}:
             assert "attention_types" in complaint(folder)
     configure(folder, attention_types=[], attention_layers=["local", "global"])
-    assert load_first_layer(folder, 0).attention.window == 8
+    assert load_first_layer(folder, 0).attention.window == 4
     configure(folder, attention_layers=5)
     assert "attention_types" in complaint(folder)
 

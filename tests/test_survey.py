@@ -9,8 +9,8 @@ from functools import partial as partial_function
 import numpy as np
 import pytest
 import torch
+from families import CONTEXT, VOCAB, make, save
 from naming import naming
-from random_families import CONTEXT, VOCAB, make, save
 
 from lnattn import Embeddings, load_first_layer
 from lnattn.attention.nulls import permuted_weights

@@ -6,10 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from random_families import VOCAB, make, save, save_tokenizer
+from families import VOCAB, config_of, make, save, save_tokenizer
 from random_models import random_gpt2
-from random_relative import config_of
-from random_relative import make as make_relative
 from transformers.utils import logging
 
 from lnattn import first_layer, verify
@@ -117,7 +115,7 @@ def test_a_padding_token_at_the_end_of_the_vocabulary():
     """The copy of one layer has a row for it, though it is given no tokens."""
     config = config_of("llama-default")
     config.pad_token_id = VOCAB - 1
-    assert (verify(make_relative(config, torch.float32)).attention < 1e-4).all()
+    assert (verify(make(config, torch.float32)).attention < 1e-4).all()
 
 
 @pytest.mark.parametrize("bars", [True, False])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import families
 import numpy as np
 import pytest
-import random_families
 import torch
 
 import lnattn
@@ -37,7 +37,7 @@ def test_a_straight_line_and_noise_have_other_curves_too():
 @pytest.fixture(scope="module")
 def waving():
     """A first layer whose positions turn three times, in all directions."""
-    first = lnattn.first_layer(random_families.make("gpt2", torch.float64))
+    first = lnattn.first_layer(families.make("gpt2", torch.float64))
     context = 80
     angle = 2 * torch.pi * 3 * torch.arange(context).double() / context
     sides = torch.randn(2, first.embeddings.d_model, generator=torch.Generator().manual_seed(0))
@@ -50,7 +50,7 @@ def test_turns_are_those_that_were_planted(waving):
 
 
 def test_turns_are_those_of_the_query_at_1000_of_1024():
-    first = lnattn.first_layer(random_families.make("gpt2", torch.float64))
+    first = lnattn.first_layer(families.make("gpt2", torch.float64))
     W_P = torch.randn(80, first.embeddings.d_model, generator=torch.Generator().manual_seed(3))
     drawn = replace(first, embeddings=replace(first.embeddings, W_P=W_P.double()))
     folded = lnattn.fold(first.attention)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from random_families import make, save
+from families import make, save
 
 from experiments.command import place
 from experiments.place_alone import __main__ as place_alone

@@ -94,7 +94,7 @@ LAYOUTS: dict[str, Layout] = {
         prefixes=("gpt_neox.", ""),
         tokens="embed_in",
         attention="attention",
-        twins=("embed_out.weight",),
+        twins=("embed_out.weight", "lm_head.weight"),
     ),
     "gptj": replace(_GPTJ, positions="gptj"),
     "falcon": _DECODER,

@@ -240,7 +240,7 @@ def test_a_mistake_shows(owner, name, mistake, monkeypatch):
         ({"length": 1}, ShapeError, "length must be a whole number ≥ 2, not 1."),
         ({"query": 50}, TokenError, "query token 50 is outside the vocabulary"),
         ({"key": -1}, TokenError, "key token -1 is outside the vocabulary"),
-        ({"head": 3}, ShapeError, "head must be a whole number from 0 to 2, not 3."),
+        ({"head": 3}, ShapeError, "head must be a whole number from 0 to 1, not 3."),
         ({"place": 6}, TokenError, "place must be a whole number from 0 to 5, not 6."),
         ({"length": 21}, TokenError, "the model has 20 places; give at most that."),
         ({"place": 2, "distance": 3}, TokenError, "the key's place must be a whole number from"),

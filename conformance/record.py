@@ -45,6 +45,8 @@ def adapter(name: str) -> Callable[..., Any]:
 
 def verdicts(attention: Callable[..., Any]) -> dict[str, list[Any]]:
     """By case: the verdict, the largest difference (None where there is none), what explains it."""
+    hf.utils.logging.set_verbosity_error()
+    hf.utils.logging.disable_progress_bar()
     rows = {}
     for folder in sorted(CASES.iterdir()):
         name, largest, verdict, said = judge(attention, folder)
@@ -103,7 +105,6 @@ def main() -> None:
     parser.add_argument("column", nargs="*", metavar="NAME VERSION ADAPTER")
     parser.add_argument("--exact", action="store_true")
     arguments = parser.parse_args()
-    hf.utils.logging.set_verbosity_error()
     kept = json.loads(VERDICTS.read_text(encoding="utf-8")) if VERDICTS.is_file() else {}
     if arguments.exact:
         found = {folder.name: exact_difference(folder) for folder in sorted(CASES.iterdir())}

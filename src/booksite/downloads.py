@@ -11,10 +11,11 @@ from __future__ import annotations
 import html
 import json
 import re
+import zipfile
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import nbformat
 from docutils import nodes
@@ -25,6 +26,7 @@ from sphinx.util.osutil import relative_uri
 from booksite.settings import addresses
 from lnattn.storage import read_json, write_atomically
 from lnattn_book.page.names import KEY, PNG
+from lnattn_book.page.places import repository
 
 FOLDER = "_downloads"
 _SIZE = re.compile(r'<svg [^>]*?\b(width="\d+" height="\d+")')
@@ -53,6 +55,28 @@ def complete(app: Sphinx, _doctree: nodes.document) -> None:
         raise ExtensionError(f"{page} is not in the execution cache; run: make clean") from error
     data = nbformat.writes(notebook).encode()
     write_atomically(path, lambda file: file.write(data))
+
+
+def write_suite(app: Sphinx, exception: Exception | None) -> None:
+    """Sphinx's event `build-finished`: the conformance suite as one archive, the same bytes always.
+
+    What makes and records its cases stays in the repository.
+    """
+    if exception is not None or app.builder.format != "html":
+        return
+    suite = repository() / "conformance"
+    paths = [suite / name for name in ("README.md", "check.py", "falcon.md", "witness.py")]
+    for folder in ("adapters", "cases"):
+        paths += sorted(path for path in (suite / folder).rglob("*.*") if path.suffix != ".pyc")
+
+    def write(file: BinaryIO) -> None:
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for path in paths:
+                if path.is_file():
+                    name = path.relative_to(suite.parent).as_posix()
+                    archive.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED)
+
+    write_atomically(Path(app.outdir) / "conformance.zip", write)
 
 
 def offer_notebook(
@@ -176,3 +200,4 @@ def setup(app: Sphinx) -> None:
     app.connect("doctree-resolved", offer_drawings)
     # The theme makes its buttons at the default priority, 500, from what the page context holds.
     app.connect("html-page-context", offer_notebook, priority=100)
+    app.connect("build-finished", write_suite)

@@ -40,7 +40,7 @@ def execution_digest(root: Path, model: str, environment: Mapping[str, str] | No
     """
     environment = os.environ if environment is None else environment
     packages = (root / "src" / name for name in ("lnattn", "lnattn_book"))
-    places = (*packages, root / "data", root / "constraints.txt")
+    places = (*packages, root / "data", root / "conformance", root / "constraints.txt")
     apart = (root / FROZEN_CLAIMS, root / PUBLISHED, root / ATTESTATIONS)
     files = [path for path in files_below(*places) if not any(map(path.is_relative_to, apart))]
     facts = {

@@ -1,0 +1,128 @@
+"""The page of the conformance suite: cases by libraries, and what explains a wrong one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import pandas as pd
+
+from lnattn.storage import read_json
+from lnattn_book.page import Check, says
+from lnattn_book.page.places import repository
+
+#: What a library said of each case: the verdict, the largest difference, and a reason.
+Verdicts = Mapping[str, list[Any]]
+#: Columns of the table: how a library is called on the page, and in the frozen record.
+COLUMNS = {
+    "transformers, eager": "transformers-eager",
+    "SDPA, the kernel": "transformers-sdpa",
+    "SDPA, asked for attentions": "transformers-sdpa-asked",
+    "TransformerLens": "transformer-lens",
+    "lnattn": "lnattn",
+}
+_SHOWN = {"right": "✓", "wrong": "✗", "error": "stops", "not read": "–"}
+
+
+def frozen() -> dict[str, Any]:
+    """The record of what libraries said: `columns` by name, and `exact`."""
+    record = read_json(repository() / "conformance" / "verdicts.json")
+    return {"columns": record["columns"], "exact": record["exact"]}
+
+
+def table(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
+    """A row a case: what in it changes a score, and by library ✓ right with the largest difference,
+    ✗ wrong, 'stops' with an error, – not read.
+    """
+
+    def shown(verdict: str, largest: float | None) -> str:
+        sign = _SHOWN[verdict]
+        return f"{sign} {largest:.0e}" if verdict == "right" else sign
+
+    cells = {
+        name: {case: shown(*row[:2]) for case, row in verdicts.items()}
+        for name, verdicts in columns.items()
+    }
+    says_of = {case: what_it_says(case) for case in columns["lnattn"]}
+    return pd.DataFrame({"what changes a score": says_of, **cells}).rename_axis("case")
+
+
+def what_it_says(case: str) -> str:
+    """What in a case changes a score, as its own file has it."""
+    return str(read_json(repository() / "conformance" / "cases" / case / "case.json")["says"])
+
+
+def counts(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
+    """How many cases each library computes right, wrong, stops at or does not read."""
+    rows = {
+        name: Counter(row[0] for row in verdicts.values()) for name, verdicts in columns.items()
+    }
+    return pd.DataFrame(rows).T.reindex(columns=list(_SHOWN)).fillna(0).astype(int)
+
+
+def versions(record: Mapping[str, Any]) -> pd.DataFrame:
+    """The version of each library; those of the frozen columns are the recorded ones."""
+    named = {name: record["columns"][key]["version"] for name, key in COLUMNS.items()}
+    for name, package in (("transformers, eager", "transformers"), ("lnattn", "lnattn")):
+        named[name] = version(package)
+    return pd.DataFrame({"version": named})
+
+
+def findings(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
+    """A row for every case that a library computes wrong or stops at, with what explains it."""
+    rows = [
+        {"library": name, "case": case, "verdict": row[0], "difference": row[1], "because": row[2]}
+        for name, verdicts in columns.items()
+        for case, row in verdicts.items()
+        if row[0] in ("wrong", "error")
+    ]
+    return pd.DataFrame(rows, columns=["library", "case", "verdict", "difference", "because"])
+
+
+def checks(
+    columns: Mapping[str, Verdicts], exact: Mapping[str, Any], falcon: Mapping[str, float]
+) -> Iterator[Check]:
+    """What the page says of the verdicts.
+
+    falcon: how far the first logits move with the last token, by how the model is asked.
+    """
+    counted = counts(columns)
+    wrong = findings(columns)
+    cases = len(columns["lnattn"])
+
+    def because(library: str, case: str) -> bool | str:
+        rows = wrong[(wrong.library == library) & (wrong.case == case)]
+        return rows.because.item() if len(rows) == 1 else False
+
+    yield says("65 tiny models", cases)
+    yield says(
+        "Two of the five columns are right in all 65 cases",
+        counted.loc[["transformers, eager", "lnattn"], "right"] == cases,
+        cases,
+    )
+    yield says(
+        "agrees in all of them to the last digits",
+        exact["largest"] <= 1e-15,
+        exact["cases"] == cases,
+        found=exact["largest"],
+    )
+    asked = "SDPA, asked for attentions"
+    yield says(
+        "Falcon looks ahead",
+        counted.loc[asked, "wrong"] == 3,
+        because(asked, "falcon") == "mask: added to the scores as 0 and 1",
+    )
+    yield says("the first logits move with the last token", falcon["sdpa, asked"] > 0.1)
+    yield says("under eager they stay", falcon["eager, asked"] == 0, falcon["sdpa"] == 0)
+    lens = "TransformerLens"
+    yield says(
+        "divides by √d′ where a setting says not to",
+        because(lens, "gpt2-unscaled") == "scale: √d_head",
+    )
+    yield says(
+        "takes an ε of 1e-5 where a StarCoder2 asks for another",
+        1e-5,
+        because(lens, "starcoder2") == "norm: ε of 1e-5",
+    )

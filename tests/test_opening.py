@@ -10,6 +10,7 @@ from docutils.utils import new_document
 from small_site import build
 
 from booksite import opening
+from lnattn_book.page.banner import describe
 
 THREE = "What is it?\n\nA *thing*.\n\nThings matter.\n"
 
@@ -62,12 +63,17 @@ def test_an_opening_of_other_parts_is_an_error(tmp_path, content):
     assert "chapter-question" not in page
 
 
-def with_model(name: str) -> str:
-    """A chapter with a picture, a section, and the panel of a model of this name."""
-    banner = f'<p class="lnattn-banner">Model: <strong>{name}</strong> (chosen).</p>'
+def banner(name: str) -> dict:
+    """A cell that shows which model the page is about."""
+    _, metadata = describe(name)._repr_mimebundle_()
+    return {"outputs": [{"output_type": "stream"}, {"metadata": metadata}]}
+
+
+def with_model() -> str:
+    """A chapter with a picture, a section, and the panel of the page's model."""
     picture = "![seen](https://example.org/a.png)\n"
     return (
-        f"```{{raw}} html\n{banner}\n```\n\n:::{{figure-md}}\n{picture}\nCaption.\n:::\n\n"
+        f":::{{figure-md}}\n{picture}\nCaption.\n:::\n\n"
         f"## First\n\ntext\n\n## {opening.PANEL}\n\n" + "word " * 900 + "\n"
     )
 
@@ -80,8 +86,11 @@ def with_model(name: str) -> str:
         ("A", "A", False),
     ],
 )
-def test_the_panel_names_its_model_and_is_first_and_open_on_gpt2(tmp_path, name, shown, is_open):
-    page, _ = built(tmp_path, THREE, with_model(name))
+def test_the_panel_names_its_model_and_is_first_and_open_on_gpt2(
+    tmp_path, monkeypatch, name, shown, is_open
+):
+    monkeypatch.setattr(opening, "executed_notebook", lambda _app, _page: {"cells": [banner(name)]})
+    page, _ = built(tmp_path, THREE, with_model())
     panel = page.index(f"<h2>On {shown}<")
     assert (panel < page.index("<h2>First<")) == is_open
     assert "about 1 minute to read" in page
@@ -102,22 +111,52 @@ def test_the_answer_stands_before_the_picture_and_the_rest_behind_it(tmp_path):
 
 
 def test_the_cell_that_says_what_a_page_was_made_with_is_folded_and_no_other():
-    def cell(text: str) -> nodes.container:
-        output = nodes.raw("", text, format="html")
-        return nodes.container("", output, nb_element="cell_code", classes=["cell"])
-
-    banner = '<p class="lnattn-banner">Model: <strong>book-gpt2</strong> (chosen).</p>'
-    made, other = cell(banner), cell("<p>Model: none</p>")
+    other, made = (
+        nodes.container("", nb_element="cell_code", classes=["cell"], cell_index=index)
+        for index in (0, 1)
+    )
     doctree = new_document("page")
-    doctree += [made, other]
-    opening.arrange(doctree)
+    doctree += [other, made]
+    found = opening.made_with({"cells": [{}, banner("openai-community/gpt2"), banner("x")]})
+    assert found == (1, "GPT-2")
+    assert opening.made_with({"cells": [{"outputs": []}]}) is None
+    opening.arrange(doctree, found)
     assert made["classes"] == ["cell", "page-made"]
     assert (made["hide_mode"], made["prompt_show"]) == ("all", opening.MADE)
     assert other["classes"] == ["cell"]
     assert "hide_mode" not in other
     made["hide_mode"] = "input"
-    opening.arrange(doctree)
+    opening.arrange(doctree, found)
     assert made["hide_mode"] == "all", "whatever its author said"
+
+
+@pytest.mark.parametrize(
+    ("given", "cells", "order"),
+    [
+        ("HEAD = 3\nMODEL = None", ["start(HEAD)", "x", "y[HEAD]"], "start x given y[HEAD] panel"),
+        ("HEAD = 3", ["start(HEAD)", "FIGURE HEAD", "y"], "start FIGURE given y panel"),
+        ("MODEL = None", ["start(MODEL)", "MODELS"], "start MODELS panel: given"),
+        ("HEAD = 3", ["start", "HEADS"], "start HEADS panel: given"),
+    ],
+)
+def test_what_may_be_changed_stands_where_its_change_is_seen(given, cells, order):
+    def cell(index: int, source: str, *classes: str) -> nodes.container:
+        part = nodes.container("", nodes.literal_block(source, source))
+        shown = [nodes.figure()] if "FIGURE" in source else []
+        options = {"nb_element": "cell_code", "classes": ["cell", *classes], "cell_index": index}
+        return nodes.container("", part, *shown, **options)
+
+    parameters = cell(0, given, "tag_parameters")
+    panel = nodes.section("", nodes.title("", opening.PANEL))
+    doctree = new_document("page")
+    doctree += [parameters, *(cell(index, source) for index, source in enumerate(cells, 1)), panel]
+    opening.arrange(doctree, opening.Made(1, "x"))
+    named = [
+        "given" if node is parameters else node[0].astext().split("(")[0].replace(" HEAD", "")
+        for node in doctree
+    ]
+    inside = [": given"] if parameters in panel.children else []
+    assert " ".join(named).replace(opening.PANEL, "panel") + "".join(inside) == order
 
 
 def order_of(*between: nodes.Node) -> list[str]:
@@ -126,7 +165,7 @@ def order_of(*between: nodes.Node) -> list[str]:
     section = nodes.section("", rest, *between)
     doctree = new_document("page")
     doctree += section
-    opening.arrange(doctree)
+    opening.arrange(doctree, None)
     return [(node.get("classes") or [type(node).__name__])[0] for node in section.children]
 
 
@@ -148,7 +187,7 @@ def test_a_panel_is_named_by_its_own_title_and_no_section_without_one():
     bare = nodes.section("", nodes.paragraph("", "y"))
     doctree = new_document("page")
     doctree += [bare, nodes.section("", inner)]
-    opening.put_panel(doctree)
+    opening.put_panel(doctree, None)
     assert inner.children[0].astext() == "On the model of this page"
     assert [section["classes"] for section in doctree.findall(nodes.section)] == [
         [], [], ["on-model-folded"]

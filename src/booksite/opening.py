@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from booksite.checks import executed_notebook
+from lnattn_book.page.checks import described
 from lnattn_book.page.names import model_name
 
 PARTS = ("Question", "Short answer", "Why it matters")
@@ -38,7 +41,7 @@ LOOK, PAUSE = 1.0, 0.5
 MINUTES = "lnattn_minutes"
 #: Classes of what lies apart; sphinx-design marks its dropdowns otherwise, too.
 _APART = {"dropdown", "solution", "on-model", "on-model-folded"}
-_BANNER = re.compile(r'class="lnattn-banner".*?<strong>(.*?)</strong>', re.DOTALL)
+_NAME = re.compile(r"^([A-Za-z_]\w*) = ", re.MULTILINE)
 
 
 class Opening(SphinxDirective):
@@ -78,22 +81,31 @@ def _listed(kind: str, parts: dict[str, nodes.Node]) -> nodes.definition_list:
 # ---- Order ---------------------------------------------------------------------------------------
 
 
-def model_of(doctree: nodes.document) -> str | None:
-    """The model that a chapter's banner names, as readers know it; None without a banner."""
-    for raw in doctree.findall(nodes.raw):
-        if match := _BANNER.search(raw.astext()):
-            return model_name(html.unescape(match[1]).rpartition("/")[2])
+class Made(NamedTuple):
+    """What a page was made with: the number of the cell that says so, and the model's name."""
+
+    cell: int
+    model: str
+
+
+def made_with(notebook: Mapping[str, Any]) -> Made | None:
+    """What an executed notebook says of its model, as readers know it; None where nothing."""
+    for number, cell in enumerate(notebook["cells"]):
+        for about in described({"cells": [cell]}):
+            if name := about.get("model"):
+                return Made(number, model_name(name.rpartition("/")[2]))
     return None
 
 
-def arrange(doctree: nodes.document) -> None:
+def arrange(doctree: nodes.document, made: Made | None) -> None:
     """Fold what the page was made with; put the first picture between answer and rest."""
     for cell in _cells(doctree):
-        if any(_BANNER.search(raw.astext()) for raw in cell.findall(nodes.raw)):
+        if made is not None and cell.get("cell_index") == made.cell:
             cell.update_all_atts(
                 {"hide_mode": "all", "prompt_show": MADE, "prompt_hide": MADE}, replace=True
             )
             cell["classes"].append("page-made")
+    put_parameters(doctree)
     for rest in list(doctree.findall(_is_rest)):
         beside = rest.parent.children
         for node in beside[beside.index(rest) + 1 :]:
@@ -105,9 +117,37 @@ def arrange(doctree: nodes.document) -> None:
                 break  # prose: there is no picture right here
 
 
-def put_panel(doctree: nodes.document) -> None:
+def put_parameters(doctree: nodes.document) -> None:
+    """Put what a reader may change where its change is seen first: before the cell that reads it.
+
+    Where no cell but the page's start does, it is the panel's model; without a panel it stays.
+    """
+    for given in [cell for cell in _cells(doctree) if "tag_parameters" in cell["classes"]]:
+        names = set(_NAME.findall(given[0].astext())) - {"MODEL"}
+        reading = re.compile(rf"\b(?:{'|'.join(names)})\b") if names else None
+        for cell in _cells(doctree):
+            is_other = cell is not given and "page-made" not in cell["classes"]
+            if is_other and reading is not None and reading.search(cell[0].astext()):
+                _move_before(given, cell)
+                break
+        else:
+            for section in doctree.findall(nodes.section):
+                if section[0].astext() == PANEL:
+                    given.parent.remove(given)
+                    section.insert(1, given)
+                    break
+
+
+def _move_before(given: nodes.Element, cell: nodes.Element) -> None:
+    """Before a cell; but behind one with a picture, which stands next to the answer."""
+    given.parent.remove(given)
+    place = cell.parent.index(cell)
+    cell.parent.insert(place + any(cell.findall(nodes.figure)), given)
+
+
+def put_panel(doctree: nodes.document, model: str | None) -> None:
     """Name the model in the panel's title; first and open on GPT-2, else folded."""
-    model = model_of(doctree) or "the model of this page"
+    model = model or "the model of this page"
     for section in list(doctree.findall(nodes.section)):
         title = section.next_node(nodes.title)
         if title is None or title.astext() != PANEL or title.parent is not section:
@@ -181,8 +221,9 @@ def _in_the_open(part: nodes.Element) -> Iterator[nodes.Element]:
 
 def read(app: Sphinx, doctree: nodes.document) -> None:
     """Sphinx's event `doctree-read`: order the page, and write its time where there is room."""
-    arrange(doctree)
-    put_panel(doctree)
+    made = made_with(executed_notebook(app, app.env.docname))
+    arrange(doctree, made)
+    put_panel(doctree, made.model if made else None)
     count = minutes(doctree)
     app.env.metadata[app.env.docname][MINUTES] = count
     opened = [

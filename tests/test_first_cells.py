@@ -5,6 +5,7 @@ A cell runs as a notebook would run it: the first cell, the changed values, and 
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from functools import cache
@@ -43,10 +44,18 @@ LOADED = cache(lnattn.load_first_layer)
 
 @cache
 def opening(name: str) -> tuple[str, str]:
-    """The first cell of a page, and the one that starts it."""
+    """The cell of a page that may be changed, and what checks it, without what follows there."""
     cells = chapter_runs.cells_of(name)
-    (start,) = [cell.source for cell in cells if "page.start(" in cell.source]
-    return cells[0].source, start
+    (given,) = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ())]
+    sources = [cell.source for cell in cells]
+    checking = (
+        "page.given(" if any("page.given(" in source for source in sources) else "page.start("
+    )
+    start = "page.start("
+    needed = [source for source in sources if start in source or checking in source]
+    statements = ast.parse(needed[-1]).body
+    (last,) = [n for n, part in enumerate(statements) if checking in ast.unparse(part)]
+    return given, "\n".join([*needed[:-1], *map(ast.unparse, statements[: last + 1])])
 
 
 def names_of(name: str) -> list[str]:
@@ -59,14 +68,6 @@ def with_parameters() -> list[str]:
     return [path.stem for path in paths if ":tags: [parameters]" in path.read_text("utf-8")]
 
 
-@cache
-def started(name: str) -> str:
-    """The code of a page's start, up to the call that checks the first cell."""
-    source = opening(name)[1]
-    call = source.index("page.start(")
-    return source[: source.index(")\n", call) + 2] if ")\n" in source[call:] else source
-
-
 def begin(name: str, **values: object) -> dict[str, object]:
     """Run a page's first cell, change values, and start the page; the names that are there then."""
     names: dict[str, object] = {}
@@ -75,7 +76,7 @@ def begin(name: str, **values: object) -> dict[str, object]:
     try:
         exec(opening(name)[0], names)
         names |= values
-        exec(compile(started(name), name, "exec"), names)
+        exec(compile(opening(name)[1], name, "exec"), names)
     finally:
         os.chdir(before)
     return names

@@ -5,7 +5,7 @@ Nothing here loads PyTorch or Matplotlib: a build reads what a page recorded wit
 
 from lnattn_book.page.banner import Banner, choose, describe, start
 from lnattn_book.page.checks import Check, says, table
-from lnattn_book.page.first_cell import FirstCellError, find_model
+from lnattn_book.page.first_cell import FirstCellError, find_model, given
 from lnattn_book.page.guards import asking, holds
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "choose",
     "describe",
     "find_model",
+    "given",
     "holds",
     "says",
     "start",

@@ -18,10 +18,8 @@ from lnattn.models.choice import BOOK_LLAMA, FALLBACK, MINILM, Choice, default_m
 from lnattn.storage import package_versions
 from lnattn_book.page.checks import METADATA
 from lnattn_book.page.first_cell import (
-    check_given,
-    count_tokens,
     find_model,
-    read_text,
+    read_given,
     refuse,
     where_looked,
 )
@@ -93,21 +91,12 @@ def start(model: Any = None, *, why: str | None = None, of: Any = None, **given:
     from lnattn_book.page import drawings
     from lnattn_book.page.style import use_style
 
-    about = model if of is None else of
-    notes = []
-    tokens = None
-    if "text" in given:
-        given["text"], note = read_text(given["text"], about)
-        notes.append(note)
-        if getattr(about, "tokenizer", None) is not None:
-            tokens = count_tokens(given["text"], about)
-        if getattr(model, "tokenizer", "") is None:
-            notes.append("It has no tokenizer: what it would make of a text is left out.")
-    text = given.pop("text", None)
-    check_given(given, about, tokens)
+    text, notes = read_given(model if of is None else of, given)
+    if text is not None and getattr(model, "tokenizer", "") is None:
+        notes.append("It has no tokenizer: what it would make of a text is left out.")
     use_style()
     drawings.install_formatter()
-    display(describe(model, why=why, notes=tuple(filter(None, notes))))
+    display(describe(model, why=why, notes=tuple(notes)))
     return text
 
 

@@ -97,25 +97,45 @@ def meant(value: Any, names: Iterable[Any]) -> str:
     return f"; did you mean {by_small_letters[near[0]]!r}?" if near else ""
 
 
-def check_given(given: Mapping[str, Any], model: Any, tokens: int | None) -> None:
-    """Check the values that `page.start` is given by name.
+def read_given(model: Any, given: Mapping[str, Any]) -> tuple[str | None, list[str]]:
+    """The text of a first cell as long as the page can read it, if there is one, and notes of it.
 
-    given: name → (value, what is allowed); or the value alone for a `head` of the model, for a
-    `query` and a `key` that stand in the text, and for `queries`, two of them.
-    tokens: of the text.
+    given: as for `page.start`. Raises `FirstCellError` for a value that may not stand there.
     """
-    for name, value in given.items():
-        upper = name.upper()
-        if name == "head" and not isinstance(value, tuple):
-            check(upper, value, range(len(model.attention.W_Q)))
-        elif name == "queries" and tokens is not None:
-            check_places(upper, value, range(tokens))
-        elif name == "query" and not isinstance(value, tuple) and tokens is not None:
-            check(upper, value, range(tokens))
-        elif name == "key" and not isinstance(value, tuple):
-            check(upper, value, range(given["query"] + 1))  # a key stands at its query or before
-        else:
-            check(upper, *value)
+    values = dict(given)
+    text = None
+    notes = []
+    tokens = None
+    if "text" in values:
+        text, note = read_text(values.pop("text"), model)
+        notes = [note] if note else []
+        has_tokens = getattr(model, "tokenizer", None) is not None
+        tokens = count_tokens(text, model) if has_tokens else None
+    for name, value in values.items():
+        _check_given(name, value, model, values.get("query"), tokens)
+    return text, notes
+
+
+def given(model: Any, **values: Any) -> str | None:
+    """As the check of `page.start`, for values that stand further down on a page."""
+    text, notes = read_given(model, values)
+    print(*notes, sep="\n", end="\n" if notes else "")
+    return text
+
+
+def _check_given(name: str, value: Any, model: Any, query: Any, tokens: int | None) -> None:
+    """Check one value; tokens: of the text, where there is one."""
+    upper = name.upper()
+    if name == "queries" and tokens is not None:
+        check_places(upper, value, range(tokens))
+    elif isinstance(value, tuple):
+        check(upper, *value)
+    elif name == "head":
+        check(upper, value, range(len(model.attention.W_Q)))
+    elif name == "query" and tokens is not None:
+        check(upper, value, range(tokens))
+    elif name == "key":
+        check(upper, value, range(query + 1))  # a key stands at its query or before
 
 
 # ---- Text ----------------------------------------------------------------------------------------

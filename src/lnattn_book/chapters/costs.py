@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 import torch
 
+from lnattn_book.page import Check, says
 from lnattn_book.studies.costs import profiling
 from lnattn_book.studies.costs.formulas import LayerSize, layer_parameters, product_costs
 
@@ -75,3 +76,39 @@ def removed_parameters(sizes: Mapping[str, tuple[int, int]]) -> pd.DataFrame:
             "with embeddings": 1 - (alone + embeddings) / (pair + embeddings),
         }
     return pd.DataFrame(rows).T
+
+
+def checks(
+    counted: pd.DataFrame,
+    powers: pd.DataFrame,
+    removed: pd.DataFrame,
+    shares: Mapping[str, float],
+    intensity: Mapping[str, float],
+) -> Iterator[Check]:
+    """What the page says of its numbers.
+
+    counted: products by formula and by count; powers, removed: what `exponents` and
+    `removed_parameters` give; shares: 'crossing', in tokens, 'beside' and 'twice the heads', what
+    the functions of these names give; intensity: operations a byte, of a 'prompt' and 'decoded'.
+    """
+    pairs = [counted[name] == counted[f"counted_{name}"] for name in ("operations", "bytes")]
+    beside = shares["beside"]
+    twice = shares["twice the heads"]
+    with_heads = powers["H"]["scores and values"]
+    of_ffn = powers.loc["FFN", ["N", "D"]].to_numpy()
+    of_layers = removed["of the layers"].min()
+    yield says("operations only at 4,608 tokens", shares["crossing"])
+    yield says("Formula and count agree to the last unit", *pairs)
+    yield says("move about half of all bytes", 0.35 < beside < 0.65, found=beside)
+    yield says("for the FFN, which is right", abs(of_ffn - [1, 2]) < 0.01, found=of_ffn)
+    yield says("whatever H is", abs(with_heads) < 0.01, found=with_heads)
+    yield says("from 12 heads to 24 the bytes of the scores nearly double", 12, 24, 1.7 < twice < 2)
+    yield says(
+        "of the layers themselves more than half",
+        of_layers > 0.5 > removed["with embeddings"].max(),
+        found=of_layers,
+    )
+    prompt = intensity["prompt"]
+    decoded = intensity["decoded"]
+    yield says("With 512 tokens a layer does more than a hundred operations", 512, prompt > 100)
+    yield says("does half an operation for a byte", 0.4 < decoded < 0.6, found=decoded)

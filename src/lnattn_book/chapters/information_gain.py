@@ -6,6 +6,7 @@ that of the embedding alone and that of the layer's input (`lnattn_book.chapters
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from lnattn_book.chapters.variance import (
     lengths,
 )
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.page import Check, says
 from lnattn_book.studies import samples
 from lnattn_book.studies.variance import information_gain
 
@@ -152,3 +154,44 @@ def value_lengths(first: FirstLayer, texts: int = TEXTS) -> ValueLengths:
         at_start.append(size[:, 0])
         elsewhere.append(size[:, 1:].mean(axis=1))
     return ValueLengths(np.stack(at_start), np.stack(elsewhere))
+
+
+def checks(
+    left: Left,
+    gain: Gain,
+    rho: dict[str, float],
+    shuffled: Float[np.ndarray, "deal"],
+    times: Float[np.ndarray, "head"],
+) -> Iterator[Check]:
+    """What the page says of its numbers.
+
+    rho: rank correlations with the gain; shuffled: the best of each shuffled layer; times: how many
+    times shorter the first token's value vector is.
+    """
+    left_by_layer = left.layer.value
+    know_more = float((shuffled > abs(rho["norm"])).mean())
+    best = abs(rho["T^e, head 5"])
+    others = np.delete(times, 2)
+    yield says("9 % of the spread is left", left.own.value)
+    yield says("half of the spread is left", 0.49 < left_by_layer < 0.52, found=left_by_layer)
+    yield says("Over some 8,000 tokens", round(len(gain.tokens), -3))
+    yield says(
+        "−.19 with the gain, −.16 after division by its own σ and −.13 after",
+        rho["norm"],
+        rho["norm / own σ"],
+        rho["norm / σ of the layer"],
+    )
+    yield says(
+        "of head 5 has one of .51, and that of head 6 one of .32",
+        [5, rho["T^e, head 5"]],
+        [6, abs(rho["T^e, head 6"])],
+    )
+    yield says("next to no correlation", abs(rho["count"]) < 0.05, found=rho["count"])
+    yield says("most layers have a head that knows more", know_more > 0.5, found=know_more)
+    yield says("No shuffled layer comes near head 5", 5, shuffled < best - 0.03)
+    yield says(
+        "Between one and 2.2 in all heads but head 2, where it is longer",
+        max(others),
+        np.flatnonzero(np.asarray(times) < 1),
+        others > 1,
+    )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from lnattn.errors import capitalised
+from lnattn_book.page import Check, says
 from lnattn_book.studies.benchmark_report import Benchmark, to_other_ways
 
 #: Times as long as what cannot be beaten, in the frozen benchmarks of commit 94d39ffc, of
@@ -156,3 +157,24 @@ def left_out(scale: Benchmark) -> list[str]:
         for size, value in zip(entry["sizes"], seconds, strict=True)
         if value is None
     ]
+
+
+def checks(speeds: Speeds, of_lens: dict[str, float], powers: pd.DataFrame) -> Iterator[Check]:
+    """What the page says of its numbers; powers: what `exponents` gives."""
+    several = 400 < speeds.most < 1000
+    yield says(
+        "from about three to several hundred",
+        2.5 < speeds.least < 3.9,
+        several,
+        found=[speeds.least, speeds.most],
+    )
+    steps = of_lens["its steps for attention"]
+    others = [times for call, times in of_lens.items() if call != "its steps for attention"]
+    yield says("folds attention in about the same time", 0.5 < steps < 2, found=steps)
+    yield says("several times as long for the rest", np.array(others) > 2, found=others)
+    yield says("Not every goal is reached", speeds.share_reached < 1, found=speeds.share_reached)
+    memory = powers["GiB"]
+    of_pairs = memory["six terms, attention", "P"]
+    of_blocks = memory["contributions", "P"]
+    yield says("take most memory", of_pairs == memory.max(), of_pairs > 4, found=of_pairs)
+    yield says("take less than a fifth of it", of_blocks < of_pairs / 5, found=of_blocks / of_pairs)

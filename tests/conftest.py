@@ -23,7 +23,9 @@ import torch  # noqa: E402
 from random_models import random_gpt2  # noqa: E402
 from transformers import GPT2LMHeadModel  # noqa: E402
 
-import lnattn_book.frozen.making  # noqa: E402, F401  enters the book's studies
+from lnattn_book.frozen.making import enter_studies  # noqa: E402
+
+enter_studies()
 
 # `make test` gives each core a process of tests; then one thread each, or they would queue.
 _THREADS = 1 if "PYTEST_XDIST_WORKER" in os.environ else min(2, os.cpu_count() or 1)

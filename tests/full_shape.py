@@ -11,8 +11,8 @@ import resource
 import sys
 from pathlib import Path
 
-import lnattn_book.frozen.making  # noqa: F401  enters the book's studies
 from lnattn import freezing
+from lnattn_book.frozen.making import enter_studies
 
 #: GiB that the largest process of a build on GPT-2 may take; 3.5 are promised.
 MOST = 3.0
@@ -39,6 +39,7 @@ def main(checkpoint: str, folder: str) -> None:
     Ends with status 1 where one is missing, or took more than `MOST`: the kernel's mark at the end
     of the process is that of the last study alone.
     """
+    enter_studies()
     too_large = []
     for frozen in freezing.freeze(checkpoint, folder):
         gib = peak_gib()

@@ -79,7 +79,8 @@ def test_all_studies_of_a_model_and_those_it_does_not_support(
 ) -> None:
     """The surveys are stubs here: their own tests cover what they compute."""
     first = load_first_layer(model)
-    monkeypatch.setattr(freezing, "evidence", lambda *_, **__: freezing.survey.Surveyed(first))
+    seen = freezing.survey.Surveyed(first)
+    monkeypatch.setattr(freezing.survey, "evidence", lambda *_, **__: seen)
     monkeypatch.setattr(freezing.survey, "survey", lambda *_, **__: {})
     monkeypatch.setattr(freezing.survey, "survey_of_null", lambda *_, **__: {})
     found = {one.study: one for one in freeze(str(model), tmp_path)}

@@ -28,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         studies = ", ".join(study.name for study in freezing.STUDIES)
         print(f"{__doc__}\nStudies of the book: {studies}.\n`freeze --help` tells the options.")
         return 0
+    freezing.enter_studies()
     return command.main(words)
 
 

@@ -37,8 +37,9 @@ from lnattn_book.claims.ledger import as_record
 from lnattn_book.claims.listed import claim
 from lnattn_book.claims.rules import not_computable
 from lnattn_book.claims.verdicts import UNDECIDED, VERDICTS, Record
-from lnattn_book.studies import table1, variance
-from lnattn_book.studies.detokenization import AffinityResult
+from lnattn_book.studies import samples, table1, variance
+from lnattn_book.studies.affinity_study import affinity_study, counts_and_source
+from lnattn_book.studies.detokenization import AffinityResult, detokenization
 from lnattn_book.studies.first_token import FirstTokenSwitch, first_token_switch
 
 #: The claims that are asked.
@@ -68,6 +69,36 @@ class Surveyed:
     study: AffinityResult | None = None
     seed: int = 0
     name: str = ""
+
+
+def evidence(
+    model: FirstLayer, *, with_study: bool = True, name: str = "", counts: Counts | None = None
+) -> Surveyed:
+    """What the claims about a first layer are asked with: the shipped texts, counts, its study.
+
+    with_study: take the affinity study of all query tokens (frozen, or computed: minutes for
+    GPT-2); without, a sample of query tokens must do. name: what verdicts call the model. counts:
+    in its tokens, in place of those that ship with the book; the study is then computed here.
+    """
+    if model.is_partial:
+        return Surveyed(model, name=name)
+    source = study = None
+    if counts is None:
+        counts, source = counts_and_source(model)
+    if with_study:
+        vectors = token_vectors(fold(model.attention), model.embeddings)
+        if source is None:
+            study = detokenization(vectors, model.embeddings, counts)
+        else:
+            study, _ = affinity_study(vectors, model.embeddings, counts, source)
+    return Surveyed(
+        model,
+        windows_of_length=lambda length: samples.sample_windows(model, length)[0],
+        documents=samples.sample_framed(model),
+        counts=counts,
+        study=study,
+        name=name,
+    )
 
 
 def survey(evidence: Surveyed) -> dict[str, Record]:

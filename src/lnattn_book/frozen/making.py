@@ -1,7 +1,7 @@
 """The studies and checks that the book adds to those of `lnattn.freezing`.
 
-They read the book's texts and counts, which the installed package does not bring. Importing this
-module enters them; `python -m lnattn_book freeze` and `verify` do, and then are the commands of the
+They read the book's texts and counts, which the installed package does not bring. `enter_studies`
+enters them: `python -m lnattn_book freeze` and `verify` do, and then are the commands of the
 package.
 """
 
@@ -27,12 +27,10 @@ from lnattn.text.corpora import describe_corpus
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer, require_absolute
 from lnattn_book.claims import survey
-from lnattn_book.claims.survey import Surveyed
 from lnattn_book.frozen.printed import differences_from_printed
 from lnattn_book.studies import samples
 from lnattn_book.studies.ablation.losses import Ablations
-from lnattn_book.studies.affinity_study import affinity_computed, affinity_study, counts_and_source
-from lnattn_book.studies.detokenization import detokenization
+from lnattn_book.studies.affinity_study import affinity_computed, counts_and_source
 from lnattn_book.studies.distance_terms import RotaryStudy, rotary_study
 from lnattn_book.studies.keys_by_layer import LayerVerdicts
 from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy, constants_study, switch_study
@@ -68,14 +66,14 @@ def _contribution(model: str, folder: Path) -> Path:
 def _survey(model: str, folder: Path) -> Path:
     begun = time.perf_counter()
     first = _learned(model)
-    seen = evidence(first, name=f"{folder.name} (frozen)" if first.is_partial else "")
+    seen = survey.evidence(first, name=f"{folder.name} (frozen)" if first.is_partial else "")
     records = survey.survey(seen)
     return survey.write_survey(
         folder, records, seen.model, **_facts(begun), **_asked(seen, folder.name)
     )
 
 
-def _asked(seen: Surveyed, name: str) -> dict[str, Any]:
+def _asked(seen: survey.Surveyed, name: str) -> dict[str, Any]:
     """Of how many query tokens AUROCs were taken, where not of all, and a command that says so."""
     if seen.study is None:
         return {}
@@ -89,7 +87,7 @@ def _asked(seen: Surveyed, name: str) -> dict[str, Any]:
 def _survey_of_null(model: str, folder: Path) -> Path:
     begun = time.perf_counter()
     seeds = list(range(5))
-    seen = evidence(_learned(model), with_study=False)
+    seen = survey.evidence(_learned(model), with_study=False)
     records = survey.survey_of_null(seen, seeds)
     facts = _facts(begun) | {"null": "entries of every tensor dealt anew", "seeds": seeds}
     return survey.write_survey(folder, records, seen.model, "survey-null", **facts)
@@ -178,36 +176,6 @@ def _facts(begun: float) -> dict[str, Any]:
     }
 
 
-def evidence(
-    model: FirstLayer, *, with_study: bool = True, name: str = "", counts: Counts | None = None
-) -> Surveyed:
-    """What the claims about a first layer are asked with: the shipped texts, counts, its study.
-
-    with_study: take the affinity study of all query tokens (frozen, or computed: minutes for
-    GPT-2); without, a sample of query tokens must do. name: what verdicts call the model. counts:
-    in its tokens, in place of those that ship with the book; the study is then computed here.
-    """
-    if model.is_partial:
-        return Surveyed(model, name=name)
-    source = study = None
-    if counts is None:
-        counts, source = counts_and_source(model)
-    if with_study:
-        vectors = token_vectors(fold(model.attention), model.embeddings)
-        if source is None:
-            study = detokenization(vectors, model.embeddings, counts)
-        else:
-            study, _ = affinity_study(vectors, model.embeddings, counts, source)
-    return Surveyed(
-        model,
-        windows_of_length=lambda length: samples.sample_windows(model, length)[0],
-        documents=samples.sample_framed(model),
-        counts=counts,
-        study=study,
-        name=name,
-    )
-
-
 def verify_printed(model: str) -> Iterator[Comparison]:
     """The scores that the paper's authors printed; nothing for a model without embeddings."""
     first = load_first_layer(model)
@@ -239,4 +207,8 @@ STUDIES = (
         ConstantsStudy.NAME, _constants, tolerance=1e-3, relative=None, long=True, program=PROGRAM
     ),
 )
-register_studies(*STUDIES, checks={"gpt2": verify_printed})
+
+
+def enter_studies() -> None:
+    """Enter them beside those of the package: its commands then freeze and verify both."""
+    register_studies(*STUDIES, checks={"gpt2": verify_printed})

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from lnattn.affinity.by_distance import DistanceGrid
 from lnattn.attention.terms import TERMS
 from lnattn.stats import Correlation
 from lnattn_book.claims.intervals import Interval
@@ -114,6 +115,25 @@ def marked(exact: tuple[bool, bool, bool], base: Real) -> tuple[list[MarkedSente
 def written(*values: Real) -> pd.DataFrame:
     """What matrices write along 1, where chance has 0.8 or more."""
     return pd.DataFrame({"along": values, "low": 0.8})
+
+
+def own_less_wrong(*heads: tuple[Real, Real], queries: int = 200) -> DistanceGrid:
+    """AUROC less a wrong query's: of each head its mean, and half of its 95 % interval."""
+    noise = np.random.default_rng(0).standard_normal((len(heads), queries))
+    noise = (noise - noise.mean(axis=1, keepdims=True)) / noise.std(axis=1, keepdims=True)
+    means, halves = np.array(heads, dtype=float).T[..., None]
+    own = 0.5 + means + halves * queries**0.5 / 1.96 * noise
+    wrong = np.full_like(own, 0.5)
+    return DistanceGrid((1,), (1,), np.arange(queries), own[None, None], wrong[None, None])
+
+
+def value_lengths(*times: Real, spread: float = 0.01) -> list[np.ndarray]:
+    """Of twelve texts, [head token]: the first token's is so many times shorter than the others."""
+    noise = np.random.default_rng(0).standard_normal(12)
+    texts = 1 + spread * (noise - noise.mean())
+    lengths = np.ones((len(times), 20))
+    lengths[:, 1:] = array(*times)[:, None]
+    return [np.concatenate([lengths[:, :1], of_text * lengths[:, 1:]], 1) for of_text in texts]
 
 
 def first_steps(mean: Real, n: int = 60) -> tuple[np.ndarray]:

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_majority_statistics import curves_with
+from made_up_runs import curves_with
 
 from lnattn.stats import Correlation
 from lnattn_book.claims import arms, ours
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.kamoda import absolute_correlations
-from lnattn_book.claims.nulls import NullModel, around
+from lnattn_book.claims.nulls import NONE, NullModel, flipped
 from lnattn_book.claims.rules import OfNull
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN
 from lnattn_book.studies.majority.long_runs import Estimate, Experiment
@@ -85,23 +85,44 @@ def test_arms_are_compared_at_the_end_seed_by_seed():
     assert both["runs"] == 2
 
 
-@pytest.mark.parametrize(("joint", "quantile"), [(False, 1.959964), (True, 2.241403)])
-def test_a_null_lies_as_far_from_its_centre_as_the_noise_goes(joint, quantile):
-    """Ends 2 below and 1 above: an error of 1.5 over the normal's quantile, of two together."""
-    generator = np.random.default_rng(2)
-    given = Interval(np.array([9.0, 5.0]), np.array([7.0, -1.0]), np.array([10.0, 9.0]))
-    drawn = [around(given, -1.0, generator, joint=joint) for _ in range(4000)]
-    values = np.array([one.value for one in drawn])
-    errors = np.array([1.5, 5.0]) / quantile
-    assert (abs(values.mean(axis=0) + 1) < 5 * errors / 4000**0.5).all()
-    np.testing.assert_allclose(values.std(axis=0), errors, rtol=0.06)
-    np.testing.assert_allclose(drawn[0].value - drawn[0].low, [2, 6])
-    np.testing.assert_allclose(drawn[0].high - drawn[0].value, [1, 4])
+def test_two_sorts_of_values_are_exchanged_place_by_place_half_of_the_time():
+    generator = np.random.default_rng(0)
+    one, other = np.zeros((2000, 3)), np.ones((2000, 3))
+    dealt, rest = flipped(generator, one, other)
+    assert (dealt + rest == 1).all()
+    assert (dealt == dealt[:, :1]).all(), "a place is exchanged as a whole"
+    assert dealt[:, 0].mean() == pytest.approx(0.5, abs=0.05)
 
 
-def test_what_has_no_finite_interval_lies_at_the_centre_and_reaches_everywhere():
-    drawn = around(Interval(1.0, -np.inf, np.inf), 0.5, np.random.default_rng(0))
-    assert tuple(map(float, drawn)) == (0.5, -np.inf, np.inf)
+def test_what_deals_the_arms_of_runs_keeps_their_seeds_and_the_values_of_each():
+    """Seed 1 is the other arm's alone; of seeds 2 and 3 each value stays in its seed."""
+    one = replace(curves_with([[0, 0.5], [0, 0.9]]), arm="layernorm", seeds=(3, 2))
+    other = replace(curves_with([[0, 0.1], [0, 0.2], [0, 0.3]]), arm="rms", seeds=(1, 2, 3))
+    runs = Experiment((one, other), {})
+    seen = set()
+    for seed in range(20):
+        dealt, name = arms.exchanged(np.random.default_rng(seed), runs)
+        assert name == "rms"
+        ends = [dealt.of(arm).accuracy[:, -1] for arm in ("layernorm", "rms")]
+        assert dealt.of("layernorm").seeds == dealt.of("rms").seeds == (3, 2)
+        np.testing.assert_allclose(np.sort(ends, axis=0), [[0.3, 0.2], [0.5, 0.9]], rtol=1e-6)
+        seen.add(tuple(ends[0].tolist()))
+    assert len(seen) == 4
+
+
+def test_a_run_backwards_rises_as_far_as_it_fell_and_random_queries_lie_anywhere():
+    angle = np.array([[60.0, 40, 10], [60, 40, 10]])
+    one = replace(curves_with([[0] * 3] * 2), arm="layernorm", angle=angle)
+    runs = Experiment((one, replace(one, arm="rms")), {})
+    falls = set()
+    for seed in range(10):
+        dealt, _ = arms.turned_back(np.random.default_rng(seed), runs, "rms")
+        turned = dealt.of("layernorm").angle
+        falls |= set((turned[:, 0] - turned[:, -1]).tolist())
+    assert falls == {50, -50}
+    dealt, _ = arms.random_directions(np.random.default_rng(0), runs, "rms")
+    assert dealt.of("rms").queries.shape == one.queries.shape
+    assert not np.array_equal(dealt.of("rms").queries, dealt.of("layernorm").queries)
 
 
 @pytest.mark.parametrize(
@@ -123,3 +144,4 @@ def test_a_null_model_has_the_best_verdict_of_more_than_one_draw_in_twenty(verdi
     }
     assert [of_null.meets(part) for part in "abc"] == [False, True, False]
     assert of_null.fields(None) == {}
+    assert of_null.fields(NONE) == {"null_model": "no null: interval only"}

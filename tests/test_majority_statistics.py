@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_up_runs import curves_with
 
 from lnattn.errors import ResultError
-from lnattn_book.claims import brody, ours
 from lnattn_book.studies.majority import long_runs
-from lnattn_book.studies.majority.long_runs import Curves, Experiment, median, ratio_of_medians
-from lnattn_book.studies.majority.train import MajorityPlan
-
-
-def curves_with(accuracy: Any) -> Curves:
-    values = np.array(accuracy, dtype=np.float32)
-    points = np.zeros_like(values)
-    runs, size = values.shape
-    return Curves(
-        arm="rms",
-        plan=MajorityPlan(),
-        seeds=tuple(range(runs)),
-        epoch=np.arange(size) * 5,
-        loss=1 - values,
-        accuracy=values,
-        angle=points,
-        spread=points,
-        queries=np.zeros((runs, 2, 3)),
-        keys=np.zeros((runs, 2, 3)),
-    )
+from lnattn_book.studies.majority.long_runs import Experiment, median, ratio_of_medians
 
 
 @settings(deadline=None, max_examples=50)
@@ -87,82 +67,6 @@ def test_the_angle_falls_where_its_end_is_lower():
     angle = np.array([[60, 70, 20], [50, 10, 45], [30, 20, 40]], dtype=np.float32)
     found = long_runs.fall_of_the_angle(replace(curves_with([[0] * 3] * 3), angle=angle))
     assert (found.value, found.low, found.high) == (5, -10, 40)
-
-
-# --- the rules of claims, on made-up runs -------------------------------------------------------
-
-
-def paced(arm: str, pace: list[float], fall=(30.0,), tilt=(10.0,), stops_at: float = 1.0) -> Curves:
-    """Runs whose accuracy is 1 − exp(−epoch / pace), whose loss is one minus that, and so on."""
-    share, runs = np.linspace(0, 1, 1001), len(pace)
-    made = curves_with(np.minimum(1 - np.exp(-1000 * share / np.array(pace)[:, None]), stops_at))
-    # A direction that is `tilt` away from 1, towards a vector of the plane.
-    tilts = np.radians(np.resize(np.array(tilt, dtype=float), runs))[:, None]
-    plane = np.array([1, -1, 0]) / np.sqrt(2)
-    queries = np.cos(tilts) * np.ones(3) / np.sqrt(3) + np.sin(tilts) * plane
-    angle = 60 - np.resize(np.array(fall, dtype=float), runs)[:, None] * share
-    return replace(made, arm=arm, angle=angle, queries=np.repeat(queries[:, None], 2, axis=1))
-
-
-def beside(pace: list[float] = [100.0] * 6, **other: Any) -> tuple[Experiment, str]:
-    """An arm with projection at pace 100, and one without, named rms, at another pace."""
-    own = {name: other.pop(name) for name in ("fall", "tilt") if name in other}
-    without = {name.removesuffix("_without"): value for name, value in other.items()}
-    arms = (paced("layernorm", [100.0] * len(pace), **own), paced("rms", pace, **without))
-    return Experiment(arms, {}), "rms"
-
-
-def ends(noise: float = 0.001, runs: int = 10, **less: Any) -> tuple[Experiment]:
-    """Arms by name, with _ for -, and how much less each gets right at the end."""
-    wiggle = noise * np.random.default_rng(1).normal(size=(len(less), runs))
-    made = []
-    for (name, by), own in zip(less.items(), wiggle, strict=True):
-        one = paced(name.replace("_", "-"), [100.0] * runs)
-        right = one.accuracy - 0.3 - np.reshape(by, (-1, 1)) + own[:, None]
-        made.append(replace(one, accuracy=right))
-    return (Experiment(tuple(made), {}),)
-
-
-def normals(other: float, several: float, **more: Any) -> tuple[Experiment, str, list[str]]:
-    runs = ends(layernorm=0.0, other_normal=-other, three_normals=-several, **more)
-    return *runs, "other-normal", ["three-normals"]
-
-
-H, P, F, U = "holds", "holds in part", "fails", "undecided"
-TRIALS = {
-    brody.b4: [
-        *((H, beside([300, 310, 290, 300, 305, 295])), (P, beside([150, 155, 145, 150, 152, 148]))),
-        *((F, beside([97] * 6)), (U, beside([60, 90, 150, 260, 300, 320]))),
-        (H, beside([300] * 6, stops_at_without=0.75)),  # the slower arm never arrives
-        (F, beside([100] * 6, stops_at_without=0.82)),  # as fast up to 82 %, and then never
-    ],
-    brody.b5: [
-        *((H, beside(fall=[30], fall_without=[5])), (P, beside(fall=[30], fall_without=[30]))),
-        *((F, beside(fall=[5], fall_without=[30])), (U, beside(fall=[30, 5], fall_without=[5]))),
-    ],
-    brody.b6: [
-        (H, beside(tilt=[10], tilt_without=[50])),
-        # Queries in random directions are not close to 1 either: that half alone decides nothing.
-        (U, beside(tilt=[60], tilt_without=[50])),
-        *((F, beside(tilt=[60])), (U, beside([100.0] * 2, tilt=[10], tilt_without=[50]))),
-    ],
-    brody.b13: [
-        *((H, normals(0.0, 0.0)), (P, normals(0.0, -0.1)), (F, normals(-0.05, -0.05))),
-        (U, normals(0.0, 0.0, noise=0.05)),
-    ],
-    ours.n1: [
-        *((H, ends(layernorm=0, rms=0.02)), (F, ends(layernorm=0.02, rms=0))),
-        *((U, ends(layernorm=0, rms=0)), (U, ends(runs=9, layernorm=0, rms=0.02))),
-        # A large difference of which the runs are of two minds.
-        (U, ends(layernorm=0, rms=np.tile([0.1, -0.09], 5))),
-    ],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("rule", TRIALS, ids=lambda rule: rule.claim)
-def test_rules_find_what_was_planted_in_runs(rule):
-    for verdict, made in TRIALS[rule]:
-        assert rule(*made, model="trained here").verdict == verdict, made
 
 
 def test_an_interval_is_of_95_percent():

@@ -43,7 +43,7 @@ def test_a_rule_finds_what_was_planted_and_nothing_else(claim_id: str, trial: Tr
         found = asked(claim_id, *trial.results, model=model, **trial.named)
     else:
         rule = RULES[claim_id]
-        nulls = rule.null_measures(trial.measures, OTHER)
+        nulls = rule.null_measures(trial.measures, OTHER, At(claim(claim_id).rule, trial.own))
         found = rule.judge(trial.measures, At(claim(claim_id).rule, trial.own), nulls)
     assert found.verdict == trial.verdict
 

@@ -142,18 +142,24 @@ class ValueLengths(NamedTuple):
         return self.others.mean(axis=0) / self.first.mean(axis=0)
 
 
-def value_lengths(first: FirstLayer, texts: int = TEXTS) -> ValueLengths:
-    """Measure value vectors of the first layer in some of the book's texts (K21)."""
+def lengths_in_texts(
+    first: FirstLayer, texts: int = TEXTS
+) -> list[Float[np.ndarray, "head token"]]:
+    """Lengths of value vectors of the first layer in some of the book's texts (K21)."""
     layer = first.attention
-    at_start = []
-    elsewhere = []
+    lengths = []
     for ids in samples.sample_framed(first)[:texts]:
         inputs = first.embeddings.tokens()[ids] + first.embeddings.W_P[: len(ids)]
         values = layer_norm(inputs, layer.ln) @ layer.W_V + layer.b_V[:, None]  # [head token value]
-        size = values.norm(dim=-1).double().numpy()
-        at_start.append(size[:, 0])
-        elsewhere.append(size[:, 1:].mean(axis=1))
-    return ValueLengths(np.stack(at_start), np.stack(elsewhere))
+        lengths.append(values.norm(dim=-1).double().numpy())
+    return lengths
+
+
+def value_lengths(first: FirstLayer, texts: int = TEXTS) -> ValueLengths:
+    """The same of the first token, and in the mean of the others."""
+    lengths = lengths_in_texts(first, texts)
+    elsewhere = [of_text[:, 1:].mean(axis=1) for of_text in lengths]
+    return ValueLengths(np.stack([of_text[:, 0] for of_text in lengths]), np.stack(elsewhere))
 
 
 def checks(

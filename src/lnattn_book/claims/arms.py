@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import NullModel
 from lnattn_book.studies.language_models import mean_and_interval
-from lnattn_book.studies.majority.long_runs import Experiment
+from lnattn_book.studies.majority.long_runs import Curves, Experiment
 
+#: What curves have of each run.
+OF_RUNS = ("loss", "accuracy", "angle", "spread", "queries", "keys")
 #: The arm with the projection; claims about the projection set another beside it.
 PROJECTED = "layernorm"
 
@@ -41,3 +45,55 @@ def measure_leads(runs: Experiment, pairs: Sequence[tuple[str, str]]) -> dict[st
     points = Interval.rows(100 * np.array(list(leads.values()))).bonferroni(seeds)
     measures = {"lead": points, "seeds": seeds, "of": ", ".join(leads)}
     return measures | {name: mean for name, (mean, *_) in leads.items()}
+
+
+# ---- What learnt nothing -------------------------------------------------------------------------
+
+
+def exchanged(
+    generator: np.random.Generator, runs: Experiment, other: str = "rms"
+) -> tuple[Experiment, ...]:
+    """The arm with projection and another, exchanged with probability one half in each seed."""
+    curves = [runs.of(PROJECTED), runs.of(other)]
+    common = [seed for seed in curves[0].seeds if seed in curves[1].seeds]
+    ours, theirs = ([one.seeds.index(seed) for seed in common] for one in curves)
+    swap = generator.random(len(common)) < 0.5
+
+    def dealt(name: str) -> tuple[np.ndarray, np.ndarray]:
+        mine = getattr(curves[0], name)[ours]
+        other = getattr(curves[1], name)[theirs]
+        chosen = swap.reshape(-1, *[1] * (mine.ndim - 1))
+        return np.where(chosen, other, mine), np.where(chosen, mine, other)
+
+    both = {name: dealt(name) for name in OF_RUNS}
+    parts = [
+        replace(one, seeds=tuple(common), **{name: arrays[side] for name, arrays in both.items()})
+        for side, one in enumerate(curves)
+    ]
+    return (replace(runs, curves=tuple(parts)), other)
+
+
+def turned_back(
+    generator: np.random.Generator, runs: Experiment, other: str
+) -> tuple[Experiment, str]:
+    """Each run forwards or backwards, with probability one half."""
+
+    def dealt(one: Curves) -> Curves:
+        forwards = generator.random(len(one.angle))[:, None] < 0.5
+        return replace(one, angle=np.where(forwards, one.angle, one.angle[:, ::-1]))
+
+    return replace(runs, curves=tuple(dealt(runs.of(arm)) for arm in (PROJECTED, other))), other
+
+
+def random_directions(
+    generator: np.random.Generator, runs: Experiment, other: str
+) -> tuple[Experiment, str]:
+    """Queries in random directions, in either arm."""
+
+    def dealt(one: Curves) -> Curves:
+        return replace(one, queries=generator.standard_normal(one.queries.shape))
+
+    return replace(runs, curves=tuple(dealt(runs.of(arm)) for arm in (PROJECTED, other))), other
+
+
+ARMS_EXCHANGED = NullModel("the two arms exchanged, seed by seed", deal=exchanged, draws=40)

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom, binomtest
 
-from lnattn_book.claims.arms import PROJECTED, end_lead, of_arms
+from lnattn_book.claims.arms import (
+    ARMS_EXCHANGED,
+    PROJECTED,
+    end_lead,
+    of_arms,
+    random_directions,
+    turned_back,
+)
 from lnattn_book.claims.conditions import (
     above,
     at_least,
@@ -21,7 +28,7 @@ from lnattn_book.claims.conditions import (
 )
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.measures import Measures
-from lnattn_book.claims.nulls import UNTRAINED, NullModel, noise_around
+from lnattn_book.claims.nulls import NONE, UNTRAINED, NullModel
 from lnattn_book.claims.rules import At, Decision, Effect, Parts, Rule, rule
 from lnattn_book.studies.language_models import mean_and_interval
 from lnattn_book.studies.majority.encoder import ARMS
@@ -134,7 +141,7 @@ def epochs_times(at: At, runs: Experiment, without: str) -> dict[str, Any]:
     "B4",
     measure=epochs_times,
     effect=Effect("ratio", unit="times the epochs (least level)", null=1, n="seeds", pick="least"),
-    null=noise_around("arms that learn alike", {"ratio": 1.0}),
+    null=ARMS_EXCHANGED,
 )
 def b4(m: Measures, at: At) -> Decision:
     """With projection majority is learnt in a third of the steps."""
@@ -157,7 +164,7 @@ def fall_of_angles(at: At, runs: Experiment, without: str) -> dict[str, Any]:
     "B5",
     measure=fall_of_angles,
     effect=Effect("with", unit="°", null="without", n="runs"),
-    null=noise_around("arms that do not turn", {"with": 0.0, "without": 0.0}),
+    null=NullModel("each run forwards or backwards in time, by chance", deal=turned_back),
 )
 def b5(m: Measures, at: At) -> Decision:
     """Queries turn towards 1 with projection only."""
@@ -180,7 +187,7 @@ def angles_of_queries(at: At, runs: Experiment, without: str) -> dict[str, Any]:
     "B6",
     measure=angles_of_queries,
     effect=Effect("with", unit="°", null=57.3, n="runs"),
-    null=noise_around("queries in random directions", {"with": 57.3, "without": 57.3}),
+    null=NullModel("queries in random directions", deal=random_directions),
 )
 def b6(m: Measures, at: At) -> Decision:
     """In three dimensions the trained queries are close to 1."""
@@ -209,8 +216,7 @@ def leads_of_others(at: At, runs: Experiment, other: str, several: Sequence[str]
     "B13",
     measure=leads_of_others,
     effect=Effect("other", unit="points", null=0, n="seeds"),
-    # What would say no.
-    null=noise_around("vectors that cost two points", {"other": -2.0, "lead": -2.0}, joint=True),
+    null=NONE,
 )
 def b13(m: Measures, at: At) -> Decision:
     """Asked, not claimed: does another normal vector do as well?"""
@@ -233,7 +239,7 @@ def narrow_and_wide(at: At, ratios: Mapping[int, Estimate | float], seeds: int) 
     "B15",
     measure=narrow_and_wide,
     effect=Effect("narrow", unit="times at the smallest width", null=1, n="seeds"),
-    null=noise_around("arms that learn alike", {"narrow": 1.0, "wide": 1.0}),
+    null=NONE,
 )
 def b15(m: Measures, at: At) -> Decision:
     """Wider models depend less on the projection."""
@@ -302,11 +308,20 @@ def losses_apart(
     }
 
 
+def pairs_exchanged(
+    generator: np.random.Generator, held_out: np.ndarray, training: np.ndarray, *settings: Any
+) -> tuple[Any, ...]:
+    """Both losses of a pair exchanged, with probability one half."""
+    swap = generator.random((len(held_out), 1)) < 0.5
+    losses = (np.where(swap, one[:, ::-1], one) for one in (held_out, training))
+    return (*losses, *settings)
+
+
 @rule(
     "B10",
     measure=losses_apart,
     effect=Effect("held_out", unit="nats a token", null=0, n="pairs"),
-    null=noise_around("arms that learn alike", {"held_out": 0.0, "training": 0.0}),
+    null=NullModel("the two arms exchanged, pair by pair", deal=pairs_exchanged),
 )
 def b10(m: Measures, at: At) -> Decision:
     """With scaling the language model's loss is lower."""

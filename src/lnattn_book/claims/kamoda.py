@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from lnattn.attention.terms import TERMS
 from lnattn.stats import Correlation, resampled_ratios, spearman
@@ -28,10 +28,8 @@ from lnattn_book.claims.nulls import (
     EMBEDDINGS_IN_RANDOM_ORDER,
     HEADS_IN_RANDOM_ORDER,
     NullModel,
-    around,
-    noise_around,
 )
-from lnattn_book.claims.rules import At, Decision, Effect, Parts, Rule, rule
+from lnattn_book.claims.rules import OF_THE_NULL, At, Decision, Effect, Parts, Rule, rule
 from lnattn_book.claims.verdicts import listed_words
 from lnattn_book.studies.table1 import distinct_pairs
 
@@ -79,8 +77,14 @@ f1 = Rule(
 # ---- Tokens with tokens --------------------------------------------------------------------------
 
 
-def best_ranks(at: At, table: pd.DataFrame, iens: Sequence[int] = ()) -> dict[str, Any]:
-    """table: from `table1.table1_ranks`; iens: ranks of ‘ sap’ and ‘Al’ for ‘iens’, if known.
+def best_ranks(
+    at: At,
+    table: pd.DataFrame,
+    iens: Sequence[int] = (),
+    by_chance: Int[np.ndarray, "draw pair"] | None = None,
+) -> dict[str, Any]:
+    """table: from `table1.table1_ranks`; iens: ranks of ‘ sap’ and ‘Al’ for ‘iens’, if known;
+    by_chance: `table1.ranks_by_chance`.
 
     Elsewhere than in GPT-2 the printed ranks mean nothing: pairs are looked up in all heads.
     """
@@ -94,15 +98,22 @@ def best_ranks(at: At, table: pd.DataFrame, iens: Sequence[int] = ()) -> dict[st
         "chance": np.nan,
         "best": Detail(best),
         "printed": Detail(printed),
+        "known": Detail(known),
+        "by_chance": Detail(by_chance),
         "less": Interval(np.nan, np.nan, np.nan),
         "first_two": np.sort(iens) <= [1, 2] if at.own and len(iens) else np.full(2, np.nan),
     }
     if len(known):
-        median = Interval.bootstrap_median(best)
-        measures |= {"median": median, "chance": np.median(chance)}
-        low, high = np.quantile(ratios_by_query(known), (0.025, 0.975))
-        measures["less"] = Interval(median.value / measures["chance"], low, high)
+        measures |= {"median": Interval.bootstrap_median(best), "chance": np.median(chance)}
+        measures["less"] = share_of_chance(known)
     return measures
+
+
+def share_of_chance(known: pd.DataFrame) -> Interval:
+    """Median best rank over that of random queries, with its interval over query tokens."""
+    medians = known[["best rank", "chance"]].median()
+    low, high = np.quantile(ratios_by_query(known), (0.025, 0.975))
+    return Interval(float(medians["best rank"] / medians["chance"]), low, high)
 
 
 def ratios_by_query(known: pd.DataFrame, draws: int = 2000) -> Float[np.ndarray, "draw"]:
@@ -122,12 +133,15 @@ def ratios_by_query(known: pd.DataFrame, draws: int = 2000) -> Float[np.ndarray,
     return np.asarray(best / chance)
 
 
-def random_queries(m: Measures, generator: np.random.Generator) -> dict[str, Any]:
-    """What random queries give for the keys of the pairs."""
+def random_queries(m: Measures, generator: np.random.Generator) -> dict[str, Any] | None:
+    """What a random query in the place of each gives for the keys of the pairs."""
+    if m.by_chance is None or not len(m.known):
+        return None
+    best = m.by_chance[int(generator.integers(len(m.by_chance)))]
     return {
-        "best": np.full_like(m.best, m.chance),
+        "best": best,
         "printed": np.zeros_like(m.printed),
-        "less": around(m.less, 1.0, generator),
+        "less": share_of_chance(m.known.assign(**{"best rank": best})),
         "first_two": m.first_two * 0.0,
     }
 
@@ -136,7 +150,7 @@ def random_queries(m: Measures, generator: np.random.Generator) -> dict[str, Any
     "K3",
     measure=best_ranks,
     effect=Effect("median", unit="median best rank", null="chance", n="pairs"),
-    null=NullModel("random queries for the same keys", random_queries),
+    null=NullModel("random queries for the same keys", random_queries, draws=50),
     not_seen=True,
 )
 def k3(m: Measures, at: At) -> Decision:
@@ -165,7 +179,7 @@ def means_of_z(at: At, z: Float[np.ndarray, "head 3"]) -> dict[str, Any]:
     "K4",
     measure=means_of_z,
     effect=Effect("z", unit="standard deviations", null=0, pick="largest"),
-    null=noise_around("each token compared with another one", {"z": 0.0}),
+    null=HEADS_IN_RANDOM_ORDER,
     not_seen=True,
 )
 def k4(m: Measures, at: At) -> Decision:
@@ -208,17 +222,11 @@ def skill_of_heads(
     }
 
 
-def wrong_queries(m: Measures, generator: np.random.Generator) -> dict[str, Any]:
-    """Skills that are noise, and a head of most pairs among heads that know nothing."""
-    skills = around(m.skills, 0.0, generator, joint=True)
-    return {"skills": skills, "head_by_skill": int(skills.value.argmax())}
-
-
 @rule(
     "K5",
     measure=skill_of_heads,
     effect=Effect("skill", unit="AUROC", null=0, n="heads"),
-    null=NullModel("the same heads, asked with wrong queries", wrong_queries),
+    null=NullModel("the same heads: a wrong query against wrong queries"),
 )
 def k5(m: Measures, at: At) -> Decision:
     """AUROC against bigrams is largest for the detokenization head."""
@@ -233,8 +241,9 @@ def k5(m: Measures, at: At) -> Decision:
         answers = {min(float(head == best), sure[head]) for head in m.pair_heads}
         return answers.pop() if len(answers) == 1 else 0.5
 
-    leads = is_pairs_head(m.head_by_auroc)
-    knows = is_pairs_head(m.head_by_skill)
+    # Of a null model that was frozen they are numbers as any other.
+    leads = is_pairs_head(int(Interval.of(m.head_by_auroc).value))
+    knows = is_pairs_head(int(Interval.of(m.head_by_skill).value))
     return Decision(
         {"it has the largest AUROC": is_true(leads), "it has the largest skill": is_true(knows)},
         not_seen=not sure.any(),
@@ -249,11 +258,18 @@ def over_heads(at: At, z: np.ndarray, skill: np.ndarray) -> dict[str, Any]:
     return {"rho": rho, "heads": len(z)}
 
 
+def heads_permuted(
+    generator: np.random.Generator, z: np.ndarray, skill: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The skill of a head beside the z-score of another."""
+    return z, generator.permutation(skill)
+
+
 @rule(
     "K16",
     measure=over_heads,
     effect=Effect("rho", unit="ρ", null=0, n="heads"),
-    null=noise_around("heads in which the two have nothing to do with each other", {"rho": 0.0}),
+    null=NullModel("the heads permuted", deal=heads_permuted),
 )
 def k16(m: Measures, at: At) -> Decision:
     """Same-token heads detokenize less."""
@@ -383,7 +399,9 @@ def k9(m: Measures, at: At) -> Parts:
 
 @rule(
     "K14",
-    effect=Effect("ratio", unit="of the neighbours' spread (median head)", null=1, exact=True),
+    effect=Effect(
+        "ratio", unit="of the neighbours' spread (median head)", null=OF_THE_NULL, exact=True
+    ),
     null=HEADS_IN_RANDOM_ORDER,
     not_seen=True,
 )
@@ -417,11 +435,19 @@ def contributions_of_terms(at: At, sums: np.ndarray, rows: np.ndarray) -> dict[s
     }
 
 
+def terms_dealt(
+    generator: np.random.Generator, sums: np.ndarray, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """In each document the six terms change places."""
+    order = generator.permuted(np.tile(np.arange(len(TERMS)), (len(sums), 1)), axis=1)
+    return np.take_along_axis(sums, order, 1), np.take_along_axis(rows, order, 1)
+
+
 @rule(
     "K10",
     measure=contributions_of_terms,
     effect=Effect("ratio", unit="times", null=1, n="documents"),
-    null=noise_around("terms of one size", {"above_ep": 0.0, "above_pe": 0.0}),
+    null=NullModel("in each document the six terms change places", deal=terms_dealt, draws=40),
 )
 def k10(m: Measures, at: At) -> Decision:
     """Four of the six terms matter; the mixed two contribute little."""
@@ -592,12 +618,30 @@ def k20(m: Measures, at: At) -> Parts:
     }
 
 
+def first_and_others(at: At, lengths: Sequence[Float[np.ndarray, "head token"]]) -> dict[str, Any]:
+    """lengths: of the value vectors of each text, the first token's first."""
+    first = np.stack([of_text[:, 0] for of_text in lengths])
+    others = np.stack([of_text[:, 1:].mean(axis=1) for of_text in lengths])
+    return {"times": Interval.bootstrap_ratio(others, first).bonferroni()}
+
+
+def another_first(
+    generator: np.random.Generator, lengths: Sequence[Float[np.ndarray, "head token"]]
+) -> tuple[list[np.ndarray]]:
+    """In each text another token in the place of the first."""
+    shifts = [int(generator.integers(1, of_text.shape[1])) for of_text in lengths]
+    return (
+        [np.roll(of_text, shift, axis=1) for of_text, shift in zip(lengths, shifts, strict=True)],
+    )
+
+
 @rule(
     "K21",
+    measure=first_and_others,
     effect=Effect("times", unit="times", null=1, pick="largest"),
-    null=noise_around("value vectors of one length", {"times": 1.0}, joint=True),
+    null=NullModel("another token in the first one's place", deal=another_first),
     not_seen=True,
 )
 def k21(m: Measures, at: At) -> Parts:
-    """The first token's value vector is 19.4 times shorter. times: [head]."""
+    """The first token's value vector is 19.4 times shorter."""
     return any_of(above(m.times, at.times))

@@ -1,8 +1,9 @@
 """Null models: what learnt nothing, but keeps what a claim takes as given.
 
-A claim names one. Its rule is asked of it by the same code, and a part of the claim that the null
-model meets as well says nothing of training. There are two sorts. Some are made of the measures
-themselves: no difference, with the noise that was measured. Others need weights, such as heads in
+A claim that can fail names one, or says that it has none. Its rule is asked of it by the same code,
+and a part of the claim that the null model meets as well says nothing of training. There are three
+sorts. Some deal the results anew, such as arms exchanged seed by seed, and are measured as these
+are. Some are made of measures, such as words lost by chance. Others need weights, such as heads in
 random order under the trained embeddings: they are computed once, by
 `lnattn_book.frozen.null_draws`, and their measures are frozen, so that the rule can be asked of
 them again with other thresholds.
@@ -10,14 +11,13 @@ them again with other thresholds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
 
 from lnattn.errors import ResultError
 from lnattn.paths import data_folder
@@ -35,78 +35,54 @@ LEVEL = 0.05
 class NullModel:
     """What learnt nothing.
 
-    words: what it is, for readers; draw: makes its measures of those of the results, anew in each
-    draw; None: they are frozen, by claim and model; draws: how many.
+    words: what it is, for readers; draw: makes measures of the measures, anew in each draw (None
+    where there is nothing to draw from); deal: makes results of the results, likewise; neither:
+    they are frozen, by claim and model; draws: how many.
     """
 
     words: str
-    draw: Callable[[Measures, np.random.Generator], dict[str, Any]] | None = None
+    draw: Callable[[Measures, np.random.Generator], dict[str, Any] | None] | None = None
+    deal: Callable[..., tuple[Any, ...]] | None = None
     draws: int = DRAWS
 
     def measures(
-        self, claim_id: str, model: str, measures: Mapping[str, Any]
+        self,
+        claim_id: str,
+        model: str,
+        measures: Mapping[str, Any],
+        again: Callable[..., Mapping[str, Any]] | None = None,
+        results: Sequence[Any] = (),
     ) -> list[Mapping[str, Any]]:
         """The measures of each draw; [] where none were computed for this model.
 
-        What was asked of a model's weights without its token embeddings, 'gpt2 (frozen)', is also
-        that of the whole model.
+        again: what measures results. What was asked of a model's weights without its token
+        embeddings, 'gpt2 (frozen)', is also that of the whole model.
         """
+        generator = np.random.default_rng(0)
+        if self.deal is not None:
+            if again is None or not results:
+                return []
+            dealt = (self.deal(generator, *results) for _ in range(self.draws))
+            return [again(*of_draw) for of_draw in dealt]
         if self.draw is not None:
-            generator = np.random.default_rng(0)
             given = Measures(measures)
-            return [{**measures, **self.draw(given, generator)} for _ in range(self.draws)]
+            drawn = (self.draw(given, generator) for _ in range(self.draws))
+            return [{**measures, **of_draw} for of_draw in drawn if of_draw is not None]
         by_model = frozen_nulls(claim_id)
         draws = by_model.get(model) or by_model.get(f"{model} (frozen)", [])
         return [{**measures, **drawn} for drawn in draws]
 
 
-def noise_around(words: str, centres: Mapping[str, float], *, joint: bool = False) -> NullModel:
-    """No effect: these measures lie around these numbers, with the noise that was measured.
-
-    A measure above 0 whose number is not 0, such as a ratio, is drawn by its logarithm. joint: see
-    `around`.
-
-    >>> null = noise_around("no difference", {"more": 0.0})
-    >>> measures = Measures({"more": Interval(9.0, 8.0, 10.0)})
-    >>> drawn = null.draw(measures, np.random.default_rng(0))
-    >>> abs(drawn["more"].value) < 3 and drawn["more"].high - drawn["more"].low
-    2.0
-    """
-
-    def draw(measures: Measures, generator: np.random.Generator) -> dict[str, Any]:
-        return {
-            name: around(Interval.of(measures[name]), centre, generator, joint=joint)
-            for name, centre in centres.items()
-        }
-
-    return NullModel(words, draw)
+#: For claims of which no null model can be drawn from what is kept.
+NONE = NullModel("no null: interval only", draws=0)
 
 
-def around(
-    interval: Interval, centre: float, generator: np.random.Generator, *, joint: bool = False
-) -> Interval:
-    """An interval of the same width about a number near a centre, as far as its noise goes.
-
-    joint: whether intervals are stretched so that all of them hold together. What has no finite
-    interval lies at the centre, and reaches everywhere.
-    """
-    value = np.asarray(interval.value, dtype=np.float64)
-    low = np.asarray(interval.low, dtype=np.float64)
-    high = np.asarray(interval.high, dtype=np.float64)
-    in_logs = centre > 0 and bool((low > 0).all())
-    if in_logs:
-        value = np.log(value)
-        low = np.log(low)
-        high = np.log(high)
-        centre = np.log(centre)
-    known = np.isfinite(value) & np.isfinite(low) & np.isfinite(high)
-    beneath = np.subtract(value, low, out=np.full(value.shape, np.inf), where=known)
-    above = np.subtract(high, value, out=np.full(value.shape, np.inf), where=known)
-    errors = ndtri(1 - 0.025 / (value.size if joint else 1))
-    error = np.divide(beneath + above, 2 * errors, out=np.zeros(value.shape), where=known)
-    drawn = centre + error * generator.standard_normal(value.shape)
-    ends = (drawn, drawn - beneath, drawn + above)
-    return Interval(*(np.exp(end) if in_logs else end for end in ends))
+def flipped(generator: np.random.Generator, one: Any, other: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Two sorts of values, exchanged with probability one half in each place of the first axis."""
+    one = np.asarray(one)
+    other = np.asarray(other)
+    stay = generator.random(len(one)).reshape(-1, *[1] * (one.ndim - 1)) < 0.5
+    return np.where(stay, one, other), np.where(stay, other, one)
 
 
 #: The null model of claims on the embeddings themselves.

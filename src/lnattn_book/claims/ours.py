@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
+from scipy.stats import binomtest
 
-from lnattn.affinity.subwords import PieceRule, Subwords, TokenClasses
+from lnattn.affinity.by_distance import DistanceGrid
+from lnattn.affinity.subwords import TOPS, PieceRule, Subwords, TokenClasses
 from lnattn.errors import ResultError
 from lnattn.stats import bootstrap_means, resampled_counts
-from lnattn_book.claims.arms import measure_leads
+from lnattn_book.claims.arms import ARMS_EXCHANGED, PROJECTED, measure_leads
 from lnattn_book.claims.conditions import (
     above,
     any_of,
@@ -27,7 +31,7 @@ from lnattn_book.claims.conditions import (
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import claim
 from lnattn_book.claims.measures import Detail, Measures
-from lnattn_book.claims.nulls import NullModel, around, noise_around
+from lnattn_book.claims.nulls import NONE, NullModel, flipped
 from lnattn_book.claims.rules import (
     At,
     Decision,
@@ -69,16 +73,15 @@ def predecessors_found(at: At, subwords: Subwords) -> dict[str, Any] | NotComput
         "times": Interval(*(end / chance for end in share)),
         "pieces": n,
         "head": Detail(int(subwords.heads_of(at.rank).argmax())),
+        "by_chance": Detail(subwords.chance[TOPS.index(at.rank), :, -1]),
     }
 
 
 def exchanged_pieces(m: Measures, generator: np.random.Generator) -> dict[str, Any]:
-    """The share that is found among pieces which changed places."""
-    error = (m.band - m.chance) / 1.96
-    share = m.chance + error * generator.standard_normal()
-    half = (m.share.high - m.share.low) / 2
-    times = Interval(*((share + step) / m.chance for step in (0.0, -half, half)))
-    return {"found": share, "times": times}
+    """The share that is found in one of the draws in which pieces changed places."""
+    share = float(generator.choice(m.by_chance))
+    ends = binomtest(round(share * m.pieces), m.pieces).proportion_ci(method="wilson")
+    return {"found": share, "times": Interval(*np.array([share, ends.low, ends.high]) / m.chance)}
 
 
 @rule(
@@ -120,7 +123,7 @@ def lost_after_pieces(
     "S7",
     measure=lost_after_pieces,
     effect=Effect("whole", unit="nats", null=0, n="tokens"),
-    null=noise_around("as much lost after matched tokens", {"whole": 0.0, "alone": 0.0}),
+    null=NONE,
 )
 def s7(m: Measures, at: At) -> Decision:
     """A model uses token pairs to put split words together.
@@ -140,8 +143,13 @@ def s7(m: Measures, at: At) -> Decision:
     )
 
 
-def lost_where_most_join(at: At, joining: JoiningRuns) -> dict[str, Any] | NotComputable:
-    """Losses of models that join pieces, at the snapshots where they do most."""
+def lost_where_most_join(
+    at: At, joining: JoiningRuns, beside: JoiningRuns | None = None
+) -> dict[str, Any] | NotComputable:
+    """Losses of models that join pieces, at the snapshots where they do most.
+
+    beside: models of which some join at no snapshot, with their losses at each.
+    """
     seeds = len(joining.peaks())
     shares = joining.shares()
     if seeds < at.seeds:
@@ -158,14 +166,27 @@ def lost_where_most_join(at: At, joining: JoiningRuns) -> dict[str, Any] | NotCo
         "alone": joining_head["value"].to_numpy(),
         "alone_low": Detail(joining_head["low"].to_numpy()),
         "seeds": seeds,
+        "level": Detail(at.level),
+        "beside": Detail(_lost_without_joining(beside)),
     }
 
 
-def no_loss(m: Measures, generator: np.random.Generator) -> dict[str, Any]:
-    """Losses that are noise, after second pieces as after matched tokens."""
+def _lost_without_joining(joining: JoiningRuns | None) -> np.ndarray | None:
+    """Of seeds that join at no snapshot, value and low of what is lost at each, [snapshot 2]."""
+    if joining is None:
+        return None
+    lost = joining.lost.query("measure == 'after' and removed == 'ee' and head == -1")
+    return lost[~lost["seed"].isin(joining.peaks().index)][["value", "low"]].to_numpy()
+
+
+def seeds_that_do_not_join(m: Measures, generator: np.random.Generator) -> dict[str, Any] | None:
+    """As many snapshots of models that do not join."""
+    if m.beside is None:
+        return None
+    picked = m.beside[generator.choice(len(m.beside), size=len(m.alone_low), replace=False)]
     return {
-        "whole": around(m.whole, 0.0, generator),
-        "alone_low": generator.standard_normal(len(m.alone_low)),
+        "whole": Interval(*mean_and_interval(picked[:, 0], m.level)),
+        "alone_low": picked[:, 1],
     }
 
 
@@ -173,7 +194,7 @@ def no_loss(m: Measures, generator: np.random.Generator) -> dict[str, Any]:
     "S11",
     measure=lost_where_most_join,
     effect=Effect("whole", unit="nats", null=0, n="seeds"),
-    null=NullModel("as much lost after matched tokens", no_loss),
+    null=NullModel("snapshots of seeds that do not join", seeds_that_do_not_join),
 )
 def s11(m: Measures, at: At) -> Decision:
     """A first layer that joins pieces is used for it."""
@@ -254,16 +275,25 @@ def s14(m: Measures, at: At) -> Parts:
 # ---- Rotary positions ----------------------------------------------------------------------------
 
 
-def skill_one_apart(at: At, skill: np.ndarray) -> dict[str, Any]:
-    """skill: [head 3], mean, low, high."""
-    return {"skill": Interval.rows(skill).bonferroni()}
+def skill_one_apart(at: At, grid: DistanceGrid) -> dict[str, Any]:
+    """By head: AUROC of a query for the token one before it, less that of a wrong query."""
+    return {"skill": Interval.rows(grid.interval()).bonferroni()}
+
+
+def queries_exchanged(generator: np.random.Generator, grid: DistanceGrid) -> tuple[DistanceGrid]:
+    """Each query and the wrong one beside it, exchanged with probability one half."""
+    stay = generator.random(grid.own.shape[-1]) < 0.5
+    own = np.where(stay, grid.own, grid.wrong)
+    return (replace(grid, own=own, wrong=np.where(stay, grid.wrong, grid.own)),)
 
 
 @rule(
     "D1",
     measure=skill_one_apart,
     effect=Effect("skill", unit="AUROC (best head)", null=0, pick="largest"),
-    null=noise_around("the same heads, asked with wrong queries", {"skill": 0.0}, joint=True),
+    null=NullModel(
+        "each query exchanged with a wrong one, by chance", deal=queries_exchanged, draws=40
+    ),
     not_seen=True,
 )
 def d1(m: Measures, at: At) -> Parts:
@@ -305,11 +335,18 @@ def twins_apart(at: At, rotary: np.ndarray, learned: np.ndarray) -> dict[str, An
     return {"more": more, "pairs": len(rotary)}
 
 
+def kinds_exchanged(
+    generator: np.random.Generator, rotary: np.ndarray, learned: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The two of a pair, exchanged with probability one half."""
+    return flipped(generator, rotary, learned)
+
+
 @rule(
     "D5",
     measure=twins_apart,
     effect=Effect("more", unit="AUROC", null=0, n="pairs"),
-    null=noise_around("twins that know alike", {"more": 0.0}),
+    null=NullModel("the two kinds exchanged, pair by pair", deal=kinds_exchanged),
 )
 def d5(m: Measures, at: At) -> Decision:
     """Rotary positions leave more to words in the first layer."""
@@ -387,16 +424,16 @@ def d9(m: Measures, at: At) -> Parts:
 # ---- Normalisation and keys ----------------------------------------------------------------------
 
 
-def lead_of_projection(at: At, runs: Experiment) -> dict[str, Any]:
+def lead_of_projection(at: At, runs: Experiment, other: str = "rms") -> dict[str, Any]:
     """runs: every arm at its best rate and scale."""
-    return measure_leads(runs, [("rms", "layernorm")])
+    return measure_leads(runs, [(other, PROJECTED)])
 
 
 @rule(
     "N1",
     measure=lead_of_projection,
     effect=Effect("lead", unit="points (least pair)", null=0, n="seeds", pick="least"),
-    null=noise_around("arms that learn alike", {"lead": 0.0}, joint=True),
+    null=ARMS_EXCHANGED,
 )
 def n1(m: Measures, at: At) -> Decision:
     """Majority is learnt better with the projection, at equal norm."""
@@ -437,11 +474,23 @@ def n7(m: Measures, at: At) -> Parts:
     return {"in most matrices": most(below_chance), "in every one": every(below_chance)}
 
 
+def along_1_beside(
+    at: At, table: pd.DataFrame, centring: Sequence[pd.DataFrame] = ()
+) -> dict[str, Any]:
+    """centring: the same tables of models whose readers centre."""
+    return {**along_1(at, table), "centring": Detail([along_1(at, other) for other in centring])}
+
+
+def one_that_centres(m: Measures, generator: np.random.Generator) -> dict[str, Any] | None:
+    """One of the models whose readers centre."""
+    return dict(m.centring[int(generator.integers(len(m.centring)))]) if m.centring else None
+
+
 @rule(
     "N8",
-    measure=along_1,
+    measure=along_1_beside,
     effect=Effect("mean", unit="A (geometric mean)", null=1, n="matrices", exact=True),
-    null=noise_around("a model that avoids 1, as those do that centre", {"times": 7.0, "share": 1}),
+    null=NullModel("the models whose readers centre", one_that_centres),
 )
 def n8(m: Measures, at: At) -> Parts:
     """With RMSNorm matrices write along 1 as chance has it."""
@@ -465,7 +514,7 @@ def first_steps(at: At, first: np.ndarray) -> dict[str, Any]:
     "N11",
     measure=first_steps,
     effect=Effect("step", unit="of chance", null=1, n="seeds"),
-    null=noise_around("a first step like any direction", {"step": 1.0}),
+    null=NONE,
 )
 def n11(m: Measures, at: At) -> Decision:
     """Adam writes along 1 where its gradient has nothing."""
@@ -485,7 +534,7 @@ def n11(m: Measures, at: At) -> Decision:
 @rule(
     "U4",
     effect=Effect("furthest", unit="of its width", null=1),
-    null=noise_around("keys in twice as many dimensions", {"ratio": 2.0}),
+    null=NONE,
 )
 def u4(m: Measures, at: At) -> Parts:
     """Heads lose as many keys as Gaussian ones of their width. ratio: [2, 4, 8, 16 dimensions]."""

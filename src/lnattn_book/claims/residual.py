@@ -11,7 +11,7 @@ from lnattn.stats import resampled_counts
 from lnattn_book.claims.conditions import above, at_most
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.measures import Measures
-from lnattn_book.claims.nulls import noise_around
+from lnattn_book.claims.nulls import NullModel, flipped
 from lnattn_book.claims.rules import At, Effect, Parts, Rule, rule
 
 # ---- Identities: what only a mistake can break ---------------------------------------------------
@@ -67,13 +67,22 @@ def ratio_by_layer(tail: Float[np.ndarray, "2 layers"], draws: int = 2000) -> In
     return Interval(tail[0].sum() / tail[1].sum(), low, high)
 
 
+def sides_exchanged(
+    generator: np.random.Generator, tenth: np.ndarray, hundredth: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of each two layers, pairs that can compose and those that cannot, exchanged by chance."""
+    swap = generator.random(tenth.shape[-1]) < 0.5
+    return np.where(swap, tenth[:, ::-1], tenth), np.where(swap, hundredth[:, ::-1], hundredth)
+
+
 @rule(
     "R6",
     measure=composition,
     effect=Effect("weakest", unit="times as many", null=1),
-    null=noise_around(
-        "usable pairs like impossible ones",
-        {"K_tenth": 1.0, "K_hundredth": 1.0, "Q_tenth": 1.0, "Q_hundredth": 1.0},
+    null=NullModel(
+        "which pairs can compose exchanged, two layers by two layers",
+        deal=sides_exchanged,
+        draws=60,
     ),
 )
 def r6(m: Measures, at: At) -> Parts:
@@ -92,11 +101,20 @@ def costs_of_paths(at: At, one: np.ndarray, two: np.ndarray, tokens: np.ndarray)
     return {"more": more, **rises, "documents": len(one)}
 
 
+def paths_exchanged(
+    generator: np.random.Generator, one: np.ndarray, two: np.ndarray, tokens: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """What the two sorts of paths cost, exchanged with probability one half in each document."""
+    return (*flipped(generator, one, two), tokens)
+
+
 @rule(
     "R7",
     measure=costs_of_paths,
     effect=Effect("more", unit="nats a token", null=0, n="documents"),
-    null=noise_around("paths that cost alike", {"more": 0.0}),
+    null=NullModel(
+        "paths through one head and through two exchanged, text by text", deal=paths_exchanged
+    ),
 )
 def r7(m: Measures, at: At) -> Parts:
     """A residual network is an ensemble of shallow ones."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from typing import Any, Literal
 
@@ -22,7 +23,7 @@ from lnattn_book.claims.found import filled, found, in_words, numbers, short
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import Claim, claim
 from lnattn_book.claims.measures import Measures
-from lnattn_book.claims.nulls import LEVEL, NullModel
+from lnattn_book.claims.nulls import LEVEL, NONE, NullModel
 from lnattn_book.claims.verdicts import (
     FAILS,
     HOLDS,
@@ -102,13 +103,18 @@ class Decision:
         self.measures = measures
 
 
+#: What chance gives of an effect is what the null model has.
+OF_THE_NULL = "its null model"
+
+
 @dataclass(frozen=True)
 class Effect:
     """The measure that is shown beside a verdict.
 
     of: its name; pick: which head of an array, else the median of all; null: what chance gives, a
-    number or the name of a measure; n: the name of the measure that says how many were judged;
-    exact: nothing is drawn, so that no interval is missing.
+    number, the name of a measure, or `OF_THE_NULL`, for what the null model has in the median; n:
+    the name of the measure that says how many were judged; exact: nothing is drawn, so that no
+    interval is missing.
     """
 
     of: str
@@ -118,8 +124,10 @@ class Effect:
     pick: Literal["median", "largest", "least"] = "median"
     exact: bool = False
 
-    def fields(self, measures: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of a record that show it."""
+    def fields(
+        self, measures: Mapping[str, Any], nulls: Sequence[Mapping[str, Any]] = ()
+    ) -> dict[str, Any]:
+        """The fields of a record that show it. nulls: measures of the null model, draw by draw."""
         interval = Interval.of(measures[self.of])
         ends = np.stack(np.broadcast_arrays(*map(np.asarray, interval))).T
         n = None if self.n is None else int(Interval.of(measures[self.n]).value)
@@ -130,7 +138,10 @@ class Effect:
             ends = picked.get(self.pick, np.full(3, np.median(ends[:, 0])))
         shown = ends if ends[1] < ends[2] else ends[:1]
         null: Any = self.null
-        if isinstance(null, str):
+        if null == OF_THE_NULL:
+            drawn = [replace(self, null=None).fields(of_draw)["estimate"] for of_draw in nulls]
+            null = float(np.median(drawn)) if drawn else None
+        elif isinstance(null, str):
             null = float(Interval.of(measures[null]).value)
         return {**effect_fields(shown, self.unit, null, n), "exact": self.exact}
 
@@ -188,7 +199,9 @@ class Rule:
             place = At(thresholds, own)
             measures = self.measure(place, *results, **named)
             computable = not isinstance(measures, NotComputable)
-            nulls = self.null_measures(measures, model) if computable else []
+            nulls = (
+                self.null_measures(measures, model, place, *results, **named) if computable else []
+            )
             known.append((place.asked, measures, nulls))
             return measures, nulls
 
@@ -211,11 +224,14 @@ class Rule:
             kind=about.kind,
         )
 
-    def null_measures(self, measures: Mapping[str, Any], model: str) -> list[Mapping[str, Any]]:
+    def null_measures(
+        self, measures: Mapping[str, Any], model: str, place: At, *results: Any, **named: Any
+    ) -> list[Mapping[str, Any]]:
         """What is measured of the null model, draw by draw; [] where it was not asked."""
         if self.null is None:
             return []
-        return self.null.measures(self.claim, model, measures)
+        again = partial(self.measure, place, **named)
+        return self.null.measures(self.claim, model, measures, again, results)
 
     def judge(
         self, measures: Mapping[str, Any], place: At, nulls: Sequence[Mapping[str, Any]] = ()
@@ -258,11 +274,11 @@ class Rule:
             if not any(would):
                 raise ResultError(f"{about.id}: 'undecided' must say what would decide.")
             note = "; ".join(filter(None, (note, f"{listed_words(would)} would decide")))
-        elif verdict in (HOLDS, HOLDS_IN_PART) and self.null is not None and not nulls:
+        elif verdict in (HOLDS, HOLDS_IN_PART) and self.null not in (None, NONE) and not nulls:
             note = "; ".join(filter(None, (note, NULL_NOT_ASKED)))
         more: dict[str, Any] = {"values": numbers(measures), "note": note}
         if self.effect is not None:
-            more |= self.effect.fields(measures)
+            more |= self.effect.fields(measures, nulls)
         more["short"] = short(about, leaves, measures, more.get("estimate"))
         more |= null.fields(self.null)
         words = leaves[0].words
@@ -324,6 +340,8 @@ class OfNull:
         """The fields of a record: which null model, its verdict, and in how many draws."""
         if null_model is None:
             return {}
+        if null_model is NONE:
+            return {"null_model": NONE.words}
         if not self.verdicts:
             return {"null_model": null_model.words, "null_verdict": "not asked of this model"}
         draws = Counter(self.verdicts)

@@ -160,7 +160,7 @@ def _of_all(evidence: Surveyed, name: str) -> list[Record]:
     near = near_share(bias.attention(), queries, bias.causal)[:, -1]
     iens = fig2a_ranks(vectors, evidence.model.tokenizer, name)
     return [
-        kamoda.k3(pairs, iens, model=name),
+        kamoda.k3(pairs, iens, table1.ranks_by_chance(vectors, pairs), model=name),
         kamoda.k4(mean_z(same_token_z(vectors).numpy()), model=name),
         kamoda.k5(*auroc, table1.pair_heads(pairs), model=name),
         kamoda.k6(trends, steps, model=name),

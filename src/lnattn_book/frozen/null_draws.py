@@ -17,32 +17,40 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from lnattn.affinity.auroc import Neighbours, wrong_queries
 from lnattn.attention.folding import fold
 from lnattn.attention.nulls import permuted_weights
+from lnattn.attention.vectors import same_token_z, token_vectors
 from lnattn.errors import LnattnError
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.position import curves
 from lnattn.position.measured import near_share
 from lnattn.position.without_tokens import position_only
 from lnattn.progress import say
+from lnattn.stats import bootstrap_means
 from lnattn.weights import FirstLayer, require_absolute
 from lnattn_book.chapters.information_gain import gain_of_tokens, who_knows_the_gain
 from lnattn_book.chapters.position import on_text
 from lnattn_book.chapters.variance import Frequency, frequency, switch_on_text
-from lnattn_book.claims.kamoda import k6, k7, k8, k9, k11, k12, k13, k14, k15, k17, k19, k20
+from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.kamoda import k4, k5, k6, k7, k8, k9, k11, k12, k13, k14, k15, k17, k19, k20
 from lnattn_book.claims.nulls import write_nulls
 from lnattn_book.claims.rules import Rule
-from lnattn_book.claims.survey import amplified
+from lnattn_book.claims.survey import amplified, mean_z
 from lnattn_book.studies.by_place import by_place
 from lnattn_book.studies.first_token import FirstTokenSwitch
+from lnattn_book.studies.samples import token_counts
 from lnattn_book.studies.variance import frequency_study, position_outliers, variance_of_inputs
 
 COMMAND = "python -m lnattn_book.frozen.null_draws book-gpt2 minilm whisper-tiny.en GPT2_FOLDER"
 #: How often entries are put in random order.
 DRAWS = 20
+#: Query tokens whose AUROC is taken.
+QUERIES = 400
 #: What the rows of GPT-2 are called: its weights alone, and with a published σ for its tokens.
 EXACT, ALONE = "gpt2 (frozen)", "gpt2 (by place alone)"
 #: What one draw gives: a rule, the name of the row, and what the rule measures.
@@ -104,9 +112,13 @@ def embeddings_in_random_order(first: FirstLayer, seed: int) -> FirstLayer:
     return replace(first, embeddings=permuted_weights(first, seed).embeddings)
 
 
-def of_a_model(first: FirstLayer, name: str, known: Frequency, seed: int) -> Iterator[Drawn]:
+def of_a_model(
+    first: FirstLayer, name: str, known: Frequency, wrong: WrongQueries, seed: int
+) -> Iterator[Drawn]:
     """One draw of each null model of a whole first layer."""
     heads = permuted_weights(first, seed, heads_only=True)
+    yield k4, name, of_same_tokens(heads)
+    yield k5, name, wrong.draw(seed)
     yield from ((rule, name, results) for rule, results in of_positions(heads))
     yield from (
         (rule, name, results) for rule, results in of_the_first_token(switch_on_text(heads))
@@ -115,6 +127,37 @@ def of_a_model(first: FirstLayer, name: str, known: Frequency, seed: int) -> Ite
         yield from ((rule, name, results) for rule, results in of_frequency(heads, known))
     embeddings = embeddings_in_random_order(first, seed)
     yield from ((rule, name, results) for rule, results in of_variances(embeddings, known))
+
+
+# ---- Tokens with tokens --------------------------------------------------------------------------
+
+
+def of_same_tokens(heads: FirstLayer) -> Mapping[str, Any]:
+    """What K4 measures of heads."""
+    vectors = token_vectors(fold(heads.attention), heads.embeddings)
+    return k4.measures(mean_z(same_token_z(vectors).numpy()))
+
+
+class WrongQueries:
+    """What K5 measures where a wrong query is asked in the place of each, against wrong queries."""
+
+    def __init__(self, first: FirstLayer) -> None:
+        self.vectors = token_vectors(fold(first.attention), first.embeddings)
+        self.before = Neighbours.before(token_counts(first)[0].bigrams)
+        having = np.flatnonzero(self.before.n_distinct)
+        number = min(QUERIES, len(having))
+        self.queries = np.sort(np.random.default_rng(0).choice(having, number, replace=False))
+        self.usual = wrong_queries(self.vectors, self.before, self.queries)
+
+    def draw(self, seed: int) -> dict[str, Any]:
+        """One wrong query for each; the heads of most pairs are those of the model itself."""
+        one = wrong_queries(self.vectors, self.before, self.queries, draws=1, seed=1 + seed)
+        skills = Interval.rows(bootstrap_means(one - self.usual)).bonferroni()
+        return {
+            "skills": skills,
+            "head_by_skill": int(skills.value.argmax()),
+            "head_by_auroc": int(one.mean(axis=1).argmax()),
+        }
 
 
 # ---- GPT-2 without its token embeddings ----------------------------------------------------------
@@ -148,8 +191,7 @@ def draws_of(model: str, draws: int = DRAWS) -> dict[tuple[str, str], list[Mappi
     first = require_absolute(load_first_layer(model))
     draw: Callable[[int], Iterator[Drawn]] = partial(of_gpt2, first)
     if not first.is_partial:
-        known = frequency(first)
-        draw = partial(of_a_model, first, model, known)
+        draw = partial(of_a_model, first, model, frequency(first), WrongQueries(first))
     by_row: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for seed in range(draws):
         for rule, name, measures in draw(seed):

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
+from jaxtyping import Int
 
 from lnattn.attention.vectors import TokenVectors, ranks
 from lnattn.inputs import require, whole_number
@@ -131,6 +133,27 @@ def table1_ranks(
         rows.append(row)
     table = pd.DataFrame(rows, columns=list(_COLUMNS))
     return table.astype(dict.fromkeys(_NUMBERS, "Int64"))
+
+
+def ranks_by_chance(
+    vectors: TokenVectors, table: pd.DataFrame, draws: int = 50, seed: int = 1
+) -> Int[np.ndarray, "draw pair"]:
+    """Best ranks of the keys of `distinct_pairs` for random queries, one in the place of each.
+
+    Pairs that share a query share the random one as well.
+    """
+    known = distinct_pairs(table)
+    queries = known["query id"].to_numpy(dtype=np.int64)
+    keys = known["key id"].to_numpy(dtype=np.int64)
+    generator = np.random.default_rng(seed)
+    drawn = np.empty((draws, len(known)), dtype=np.int64)
+    for draw in range(draws):
+        of_query = {
+            query: int(generator.integers(vectors.vocab_size)) for query in np.unique(queries)
+        }
+        random_queries = [of_query[query] for query in queries]
+        drawn[draw] = ranks(vectors, random_queries, keys.tolist()).min(dim=1).values.numpy()
+    return drawn
 
 
 def distinct_pairs(table: pd.DataFrame) -> pd.DataFrame:

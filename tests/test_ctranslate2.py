@@ -81,7 +81,7 @@ def write(path, variables, version=6):
 
 @pytest.fixture
 def model():
-    return make("whisper", torch.float32)
+    return make("whisper", torch.float32, d_model=24, decoder_attention_heads=3)
 
 
 def test_the_tensors_are_those_of_hugging_face(model, tmp_path):

@@ -29,6 +29,8 @@ from lnattn_book.page.names import rotary_models
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NAME = f"someone/tiny@{COMMIT}"
+#: Most of the weights are then ones that a first layer does not need.
+WIDE = {"n_embd": 24, "n_head": 3, "n_inner": 96}
 WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"
 INDEX = "model.safetensors.index.json"
 
@@ -36,7 +38,7 @@ INDEX = "model.safetensors.index.json"
 @pytest.fixture(scope="module")
 def local(tmp_path_factory):
     """A tiny GPT-2 whose weights are mostly ones that a first layer does not need."""
-    folder = save(make("gpt2", torch.float32), tmp_path_factory.mktemp("tiny"))
+    folder = save(make("gpt2", torch.float32, **WIDE), tmp_path_factory.mktemp("tiny"))
     return save_tokenizer(folder, VOCAB)
 
 
@@ -136,7 +138,7 @@ def test_a_model_without_a_tokenizer_is_known_to_have_none(server, offline):
 @pytest.fixture
 def sharded(server, local, tmp_path):
     """The hub has the model in shards, of which few hold its first layer."""
-    make("gpt2", torch.float32).save_pretrained(tmp_path / "shards", max_shard_size="12KB")
+    make("gpt2", torch.float32, **WIDE).save_pretrained(tmp_path / "shards", max_shard_size="12KB")
     del server.files[WEIGHTS]
     server.add_folder(tmp_path / "shards")
     shards = {name for name in server.files if name.endswith(".safetensors")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,8 +18,10 @@ from lnattn.attention.terms import TERMS
 from lnattn.attention.vectors import mean_sigma, token_vectors
 from lnattn.contribution.study import Contributions
 from lnattn.position.measured import measured_attention, windows
+from lnattn.selectability.decide import Selectability
 from lnattn.weights import FirstLayer
 from lnattn_book.chapters.unselectable import shares_by_layer, short_runs
+from lnattn_book.page import Check, says
 from lnattn_book.page.style import TERM_NAMES
 from lnattn_book.studies import samples
 from lnattn_book.studies.affinity_study import affinity_study, counts_and_source
@@ -27,7 +29,7 @@ from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.language_models import KEYS, FrozenArm
 from lnattn_book.studies.majority.long_runs import Experiment, slowdown
 from lnattn_book.studies.majority.train import MajorityPlan
-from lnattn_book.studies.papers_search import bounded_search
+from lnattn_book.studies.papers_search import BoundedSearch, bounded_search
 from lnattn_book.studies.variance import frequency_study, variance_of_inputs
 
 #: Units in which keys are measured, to see whether the search depends on them.
@@ -244,3 +246,71 @@ def at_default_setting(sweep: Experiment, arms: Sequence[str]) -> Experiment:
     plan = MajorityPlan()
     default = {"learning_rate": plan.learning_rate, "initial_scale": plan.initial_scale}
     return Experiment(tuple(sweep.of(arm, **default) for arm in arms), {})
+
+
+def checks(
+    beside: pd.DataFrame,
+    zeros: Mapping[str, float],
+    halved: Mapping[str, Rounded],
+    first: MovedAttention,
+    slower: Mapping[str, float],
+    inputs: Mapping[str, float],
+    lengths: Int[np.ndarray, "context"],
+) -> Iterator[Check]:
+    """What the page says of conventions and of what else differs.
+
+    beside: what `beside_the_text` gives; zeros: what zeros move, of 'minilm', 'book-gpt2' and 'ρ';
+    halved, first: by half precision and by a first token; slower: how many times, by the 'code', by
+    'ours' and 'theirs'; inputs: shares of unselectable ones, an arm; lengths: tokens of contexts.
+    """
+    others = beside.loc[["divided by i + 1", "floor", "last position dropped"]]
+    most = beside.loc["unscaled", "at most times"]
+    floor = beside.loc["floor", "changes at most"]
+    ends = beside.loc["last position dropped", "changes at most"]
+    changed = beside.loc[["unscaled", "released code"], "moved"]
+    code = slower["code"]
+    yield says("makes it three times as slow to 85 % right", 0.85, 3 < code < 3.6, found=code)
+    yield says("3.3 times as slow to 85 % by the code", code, 0.85)
+    yield says("The missing scale makes", (changed == "p pp").to_numpy())
+    yield says("some contributions twelve times as large", 10.5 < most < 13.5, found=most)
+    yield says("the other three change no place", (others["moved"] == "").to_numpy(), floor < 1e-4)
+    yield says("means change by less than half a per cent", ends < 0.005, found=ends)
+    yield says("lower by 0.05 (MiniLM) and 0.006 (book-gpt2)", zeros["minilm"], zeros["book-gpt2"])
+    yield says("by at most 0.02", zeros["ρ"])
+    sigma = max(moved.sigma for moved in halved.values())
+    auroc = max(moved.auroc for moved in halved.values())
+    yield says("by 0.05 %, none on the AUROC", sigma, auroc < 1e-5)
+    yield says("attention on position 0 by at most 0.01", 0, first.at_start)
+    yield says("curves by a total variation of 0.04", first.in_all)
+    both = slower["ours"], slower["theirs"]
+    yield says("1.8 times as slow to 70 % by either schedule", both[0], 0.7, 1.75 <= both[1] < 1.85)
+    is_long = lengths >= 768
+    about = len(is_long)
+    yield says("one of two thousand", is_long.sum() == 1, 1950 < about < 2100, found=about)
+    shares = np.array([*inputs.values()])
+    yield says("a third before LayerNorm in every arm", abs(shares - 1 / 3) < 0.035, found=shares)
+
+
+def checks_of_search(
+    searched: BoundedSearch,
+    exact: Selectability,
+    agree: Mapping[float, float],
+    truly: float,
+    trained: Unselectable,
+    ranks: Mapping[str, int],
+) -> Iterator[Check]:
+    """What the page says of the papers' search.
+
+    agree: its shares by scale, of keys of which `truly` so many are unselectable; ranks: of
+    projected keys, by precision.
+    """
+    counted = searched.unselectable / exact.unselectable
+    every = np.array([share == truly for share in agree.values()])
+    percent = 100 * np.array([trained.by_search, trained.exactly])
+    rank = searched.rank
+    yield says("a dimension that is not there", rank == exact.rank + 1, found=rank)
+    by_rounding = ranks["single"] == ranks["double"] + 1
+    yield says("the assertion passes because of the", by_rounding, found=[*ranks.values()])
+    yield says("the search counts a quarter too few", 0.7 < counted < 0.82, found=counted)
+    yield says("it agrees with the proofs, at every scale", every)
+    yield says("it finds 37 in a hundred where 47 are unselectable", percent, trained.by_search > 0)

@@ -156,8 +156,11 @@ def null_in_words(mine: Iterable[Record]) -> str:
     """What learnt nothing, and what it gets by the same rule, by model."""
     asked = [record for record in mine if record.null_model]
     words = dict.fromkeys(record.null_model for record in asked)
-    verdicts = dict.fromkeys(f"{model_name(record.model)}: {_of_null(record)}" for record in asked)
-    return f"{'; '.join(words)}. It gets, by the same rule: {'; '.join(verdicts)}" if asked else ""
+    verdicts = dict.fromkeys(
+        f"{model_name(record.model)}: {_of_null(record)}" for record in asked if record.null_verdict
+    )
+    gets = f". It gets, by the same rule: {'; '.join(verdicts)}" if verdicts else ""
+    return "; ".join(words) + gets
 
 
 def _of_null(record: Record) -> str:

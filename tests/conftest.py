@@ -12,6 +12,7 @@ import pytest
 import shapes
 from checked import pytest_assertion_pass, pytest_runtest_call  # noqa: F401  hooks of pytest
 from jaxtyping import config as jaxtyping_config
+from no_network import connections, reaches_no_host  # noqa: F401  fixtures of all tests
 from playwright.sync_api import Browser
 
 checked.forget_silent_modules(Path(__file__).parent)

@@ -541,3 +541,43 @@ def test_a_model_whose_scores_have_four_terms_goes_to_those_who_read_it(tmp_path
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LNATTN_MODEL", "one head")
     assert model.resolve_model().name == str(folder), "chapters run in a folder of their own"
+
+
+# ---- A damaged execution cache -------------------------------------------------------------------
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def fill(cache: Path, chapter: Path) -> None:
+    notebook = execute.read(chapter)
+    execute.keep(notebook, 1.0, chapter, cache)
+
+
+@pytest.mark.parametrize("damage", ["database", "chapter", "gone", "nothing"])
+def test_a_damaged_execution_cache_is_made_anew_with_a_word(tmp_path, capsys, damage):
+    chapters = [tmp_path / f"{name}.md" for name in ("one", "two")]
+    for number, chapter in enumerate(chapters):
+        body = f"```{{code-cell}} ipython3\n{number}\n```\n"
+        head = "---\nkernelspec:\n  name: python3\n  display_name: Python 3\n---\n"
+        chapter.write_text(head + body)
+        fill(tmp_path / "cells", chapter)
+    assert execute.missing(chapters, tmp_path / "cells") == []
+    kept = sorted((tmp_path / "cells").rglob("base.ipynb"))
+    if damage == "database":
+        cut(tmp_path / "cells" / "global.db")
+    elif damage == "chapter":
+        cut(kept[0])
+    elif damage == "gone":
+        kept[0].unlink()
+    execute.mend(tmp_path / "cells")
+    said = capsys.readouterr().out
+    assert said.count("damaged") == (damage != "nothing")
+    left = execute.missing(chapters, tmp_path / "cells")
+    assert len(left) == {"database": 2, "nothing": 0}.get(damage, 1)
+    for chapter in left:
+        fill(tmp_path / "cells", chapter)
+    execute.mend(tmp_path / "cells")
+    assert capsys.readouterr().out == ""
+    assert execute.missing(chapters, tmp_path / "cells") == []

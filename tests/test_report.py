@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import html.parser
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import odd_models
 import pytest
 import torch
 from families import VOCAB, config_of, make
+from filelock import FileLock
 from naming import naming
 from random_models import (
     attention_layer,
@@ -27,6 +30,7 @@ from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 import lnattn
+from lnattn import paths
 from lnattn import plain as by_plain
 from lnattn.affinity.auroc import Neighbours
 from lnattn.affinity.subwords import PIECE_RULES, continuation_pieces, token_classes
@@ -42,6 +46,7 @@ from lnattn.reporting.heads import HeadsOnText, heads_on_text, listed
 from lnattn.reporting.part import Part, plain
 from lnattn.reporting.report import PARTS, Report
 from lnattn.rotary.fold import MeanVectors
+from lnattn.text import counting
 from lnattn.text.counts import Counts
 from lnattn_book.claims.listed import claim
 
@@ -743,3 +748,63 @@ def test_no_corpus_is_the_one_that_ships_and_a_number_is_none():
         lnattn.report("book-gpt2", corpus=3)
     with pytest.raises(ResultError, match="no part 3"):
         lnattn.report("book-gpt2", only=3)
+
+
+def test_the_text_that_ships_is_read_without_a_cache(monkeypatch):
+    monkeypatch.setattr("lnattn.text.corpora._library", lambda: pytest.fail("datasets was asked"))
+    assert not lnattn.report("book-gpt2", only="heads").part("heads").is_missing
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOLCK, "No locks available"),
+        PermissionError(errno.EACCES, "Permission denied", "/home/other/.cache"),
+        FileNotFoundError(errno.ENOENT, "No such file or directory", "/proc/nowhere"),
+        NotImplementedError("FileSystem does not appear to support flock; use SoftFileLock"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_cache_that_cannot_be_used_is_named_and_a_part_that_is_lost_is_a_failed_exit(
+    error, tmp_path, capsys, monkeypatch
+):
+    def fail(*_words, **_options):
+        raise error
+
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "a cat " * 50}))
+    monkeypatch.setattr("datasets.load_dataset", fail)
+    page, text = tmp_path / "r.html", tmp_path / "a.jsonl"
+    command = ["report", "book-gpt2", "--out", str(page), "--corpus", str(text), "--only"]
+    assert main([*command, "heads"]) == 1
+    said = capsys.readouterr().err
+    assert "cannot keep or lock what it reads of a.jsonl" in said
+    assert "set HF_HOME" in said
+    assert main([*command, "about", "--force"]) == 0
+
+
+def test_a_count_goes_on_where_files_cannot_be_locked_and_processes_not_started(
+    tmp_path, capsys, monkeypatch
+):
+    def fail(*_words, **_options):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    (tmp_path / "a.jsonl").write_text("\n".join([json.dumps({"text": "a cat " * 50})] * 40))
+    monkeypatch.setattr(counting, "FileLock", type("", (FileLock,), {"acquire": fail}))
+    monkeypatch.setattr(counting, "ProcessPoolExecutor", fail)
+    out = tmp_path / "out.npz"
+    command = ["count", str(tmp_path / "a.jsonl"), "--tokenizer", "book-gpt2", "--out", str(out)]
+    assert main([*command, "--workers", "2"]) == 0
+    said = capsys.readouterr().err
+    assert "cannot be locked" in said
+    assert "counted in one process" in said
+    assert Counts.load(out).tokens > 0
+
+
+def test_a_user_without_a_home_has_a_cache_beside_temporary_files(monkeypatch):
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("LNATTN_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(paths.Path, "home", nobody)
+    assert paths.cache_folder().parent == Path(tempfile.gettempdir())

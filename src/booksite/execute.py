@@ -16,9 +16,10 @@ import argparse
 import json
 import multiprocessing
 import os
+import shutil
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -28,9 +29,12 @@ import jupytext
 import nbformat
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
+from jupyter_cache.cache.db import NbCacheRecord
 from jupyter_cache.executors.utils import single_nb_execution
+from sqlalchemy.exc import SQLAlchemyError
 
 from booksite.terminal import say
+from lnattn.errors import one_line
 from lnattn.storage import write_atomically
 from lnattn_book.claims.ledger import RECORD_PREFIX, as_record
 
@@ -72,6 +76,7 @@ def keep(notebook: Any, seconds: float, chapter: Path, cache_folder: Path) -> No
 
 def run(chapter: Path, cache_folder: Path, target: Path) -> int:
     """Execute a chapter whatever the cache holds, write it with its outputs; the exit status."""
+    mend(cache_folder)
     notebook, seconds, error = execute(chapter)
     written = nbformat.writes(notebook).encode()
     write_atomically(target, lambda file: file.write(written))
@@ -108,6 +113,30 @@ def run_missing(
         reports.mkdir(parents=True, exist_ok=True)
         (reports / f"{chapter.stem}.err.log").write_text(error, encoding="utf-8")
     return 1
+
+
+def mend(cache_folder: Path) -> None:
+    """Take out of the cache what cannot be read, with a line; it is computed anew."""
+    if not cache_folder.is_dir():
+        return
+    try:
+        cache = get_cache(str(cache_folder))
+        records = cache.list_cache_records()
+    except (SQLAlchemyError, OSError, ValueError) as error:
+        say(f"the execution cache is damaged ({one_line(error, 100)}), and is made anew")
+        shutil.rmtree(cache_folder)
+        return
+    for record in records:
+        try:
+            cache.get_cache_bundle(record.pk)
+        except (SQLAlchemyError, OSError, ValueError, KeyError, AttributeError) as error:
+            name = Path(record.uri).stem
+            say(f"{name} is damaged in the execution cache ({one_line(error, 100)}), and runs anew")
+            with suppress(KeyError, OSError):  # where the file is gone, only the record is left
+                cache.remove_cache(record.pk)
+            with suppress(KeyError, OSError):
+                NbCacheRecord.remove_record(record.pk, cache.db)
+            shutil.rmtree(cache_folder / "executed" / record.hashkey, ignore_errors=True)
 
 
 def missing(chapters: Sequence[Path], cache_folder: Path) -> list[Path]:

@@ -152,10 +152,9 @@ def execute_missing(app: Sphinx, env: BuildEnvironment, pages: list[str]) -> Non
     chapters = [path for path in map(Path, map(env.doc2path, pages)) if is_chapter(path)]
     if run is None or not chapters:
         return
-    from booksite.execute import (
-        missing,  # here: where no page is read, nothing of Jupyter is loaded
-    )
+    from booksite.execute import mend, missing  # here: where no page is read, nothing of Jupyter is
 
+    mend(run.cache)
     chapters = missing(chapters, run.cache)
     if not chapters:
         return

@@ -63,14 +63,16 @@ _MODULES = ("plain",)
 __all__ = sorted([*_HOME_OF, *_MODULES])
 
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"lnattn.{name}")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'lnattn' has no attribute {name!r}")
-    value = getattr(import_module(_HOME_OF[name]), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # who checks types is told of the names above, and of no others
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"lnattn.{name}")
+        if name not in _HOME_OF:
+            raise AttributeError(f"module 'lnattn' has no attribute {name!r}")
+        value = getattr(import_module(_HOME_OF[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

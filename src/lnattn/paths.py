@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 
@@ -21,9 +22,15 @@ def data_folder() -> Path:
 def cache_folder() -> Path:
     """Where the package keeps what it can make again: $LNATTN_CACHE, else ~/.cache/lnattn.
 
-    $XDG_CACHE_HOME is ~/.cache under another name; empty or relative, it is as good as unset.
+    $XDG_CACHE_HOME is ~/.cache under another name; empty or relative, it is as good as unset. Of a
+    user who has no home it lies where temporary files do.
     """
     if chosen := os.environ.get("LNATTN_CACHE"):
         return Path(chosen)
     caches = Path(os.environ.get("XDG_CACHE_HOME") or "")
-    return (caches if caches.is_absolute() else Path.home() / ".cache") / "lnattn"
+    if caches.is_absolute():
+        return caches / "lnattn"
+    try:
+        return Path.home() / ".cache" / "lnattn"
+    except RuntimeError:  # a user without a home, or without a name
+        return Path(tempfile.gettempdir()) / f"lnattn-{os.getuid()}"

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json(parser, "the numbers as JSON, too")
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> int:
     from lnattn.reporting.report import check_place, chosen_parts, report
 
     only = args.only.split(",") if args.only is not None else None
@@ -45,11 +45,13 @@ def run(args: argparse.Namespace) -> None:
     check_place(args.out, args.corpus, force=args.force)
     made = report(args.model, corpus=args.corpus, only=only, seed=args.seed)
     made.write(args.out, force=args.force)
+    lost = int(any(part.is_lost for part in made.parts))
     if args.json:
         print_json(made.to_json())
-        return
+        return lost
     for part in made.parts:
         if part.is_missing:
             print(f"{part.name}: {' '.join(part.sentences)}", file=sys.stderr)
     shown = [part.name for part in made.parts if not part.is_missing]
     print(f"{args.out}: {', '.join(shown)}; {made.record['seconds']:.0f} s")
+    return lost

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias, overload
 
 import torch
 
@@ -41,6 +41,31 @@ _KNOWN = (
 )
 
 
+#: Models whose positions are learned, and such as turn or punish by distance, for who checks types.
+_Learned: TypeAlias = Literal[
+    "book-gpt2",
+    "minilm",
+    "whisper-tiny.en",
+    "gpt2",
+    "gpt2-medium",
+    "gpt2-large",
+    "gpt2-xl",
+    "distilgpt2",
+    "gpt-neo-125m",
+    "opt-125m",
+    "bert-base-uncased",
+    "roberta-base",
+    "all-MiniLM-L6-v2",
+]
+_Relative: TypeAlias = Literal["book-llama", "smollm2-135m", "pythia-160m"]
+
+
+@overload
+def load_first_layer(name_or_path: _Learned, layer: int = 0) -> FirstLayer: ...
+@overload
+def load_first_layer(name_or_path: _Relative, layer: int = 0) -> RelativeFirstLayer: ...
+@overload
+def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFirstLayer: ...
 def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFirstLayer:
     """Load the embeddings and one attention block, with its LayerNorm, of a model.
 
@@ -51,10 +76,12 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFi
     partial checkpoint) loads too: `is_partial` is then true.
     layer: index of the block, counted from 0; the six terms are defined for block 0 alone.
 
-    `lnattn models` lists the families. A model with rotary or relative positions gives a
-    `RelativeFirstLayer`, of layer 0 only. Weights come in float32, or in a wider dtype of their
-    own. Raises `CheckpointError`, in one sentence, for whatever is wrong with the checkpoint, and
-    its subclass `HubError` where the hub cannot be reached and nothing is cached.
+    `lnattn models` lists the families. Who checks types is told the kind of a model that is named
+    as above; of others `isinstance(model, lnattn.FirstLayer)` tells it. A model with rotary or
+    relative positions gives a `RelativeFirstLayer`, of layer 0 only. Weights come in float32, or in
+    a wider dtype of their own. Raises `CheckpointError`, in one sentence, for whatever is wrong
+    with the checkpoint, and its subclass `HubError` where the hub cannot be reached and nothing is
+    cached.
 
     >>> model = load_first_layer("book-gpt2")
     >>> model.name, model.attention.n_heads, model.attention.d_model

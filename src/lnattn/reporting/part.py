@@ -56,7 +56,8 @@ class Part:
     """One part of a report.
 
     name: as --only calls it; title; sentences: what was found, or, of a part without its data, the
-    one sentence that says what is missing; numbers: everything that figures and tables show, as
+    one sentence that says what is missing; is_lost: whether that is no lack of the model's, but
+    something that could not be read; numbers: everything that figures and tables show, as
     plain values or arrays.
     """
 
@@ -67,6 +68,7 @@ class Part:
     tables: Sequence[Table] = ()
     numbers: Mapping[str, Any] = field(default_factory=dict)
     is_missing: bool = False
+    is_lost: bool = False
     seconds: float = 0.0
 
     def __repr__(self) -> str:

@@ -213,6 +213,11 @@ def _opened(model: Any, tokenizer: Any) -> tuple[FirstLayer | RelativeFirstLayer
     return (replace(first, tokenizer=tokenizer) if tokenizer else first), model
 
 
+def _is_lost(error: BaseException) -> bool:
+    """Whether texts are there and could not be read, rather than that there are none."""
+    return isinstance(error, CorpusError) and error.__cause__ is not None
+
+
 def _made(name: str, evidence: Evidence) -> Part:
     """A part, or, where its data are missing, the sentence that says so."""
     title, make = PARTS[name]
@@ -220,5 +225,11 @@ def _made(name: str, evidence: Evidence) -> Part:
     try:
         part = make(evidence)
     except LnattnError as error:
-        return Part(name, title, [one_line(capitalised(str(error)))], is_missing=True)
+        return Part(
+            name,
+            title,
+            [one_line(capitalised(str(error)))],
+            is_missing=True,
+            is_lost=_is_lost(error),
+        )
     return replace(part, seconds=time.perf_counter() - begun)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ from lnattn.errors import TokenError
 from lnattn.models.checkpoints import BOOK_MODELS
 from lnattn.paths import data_folder
 from lnattn.rotary.weights import AnyFirstLayer
-from lnattn.text.corpora import read_documents
 from lnattn.text.counts import Counts
 from lnattn.text.vocabulary import counts_by_vocabulary
 
@@ -17,6 +17,12 @@ from lnattn.text.vocabulary import counts_by_vocabulary
 def sample_file() -> Path:
     """The sample of Wikipedia text in data/text, held out from the embedded model's training."""
     return data_folder() / "text" / "sample.jsonl"
+
+
+def sample_texts() -> list[str]:
+    """The sample's documents. Read by ourselves: a library of corpora would need a cache."""
+    lines = sample_file().read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["text"] for line in lines if line]
 
 
 def tokenizer_of(model: AnyFirstLayer) -> Any:
@@ -33,7 +39,7 @@ def sample_tokens(model: AnyFirstLayer) -> list[list[int]]:
     tokenizer = tokenizer_of(model)
     return [
         tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        for text in read_documents([sample_file()])
+        for text in sample_texts()
     ]
 
 

@@ -9,6 +9,7 @@ files (or, of few Parquet files, a row group).
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import io
 import json
@@ -434,8 +435,33 @@ def _errors(name: str, mend: str, files: Sequence[str] = ()) -> Iterator[None]:
     except CorpusError:
         raise
     except Exception as error:  # half a dozen libraries, each with errors of its own
+        if place := _unusable_cache(error, files):
+            raise CorpusError(
+                f"the library datasets cannot keep or lock what it reads of {name} ({place}); set "
+                "HF_HOME to a folder where files can be written and locked."
+            ) from error
         where = _first_bad_line(files) or name
         raise CorpusError(f"{where} cannot be read ({one_line(_cause(error))}); {mend}.") from error
+
+
+#: What an operating system says of a folder that cannot be written, locked or filled.
+_NO_PLACE = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT),
+    *(errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOENT, errno.ENOTDIR),
+}
+
+
+def _unusable_cache(error: BaseException, files: Sequence[str]) -> str:
+    """What is wrong with the place where files are kept, if that is what is wrong; or ''."""
+    chain: BaseException | None = error
+    while chain is not None:
+        if isinstance(chain, NotImplementedError) and "flock" in str(chain):
+            return "it has no file locks"
+        named = str(getattr(chain, "filename", None) or "")
+        if isinstance(chain, OSError) and chain.errno in _NO_PLACE and named not in files:
+            return one_line(f"{named} {chain.strerror}".strip())
+        chain = chain.__cause__ or chain.__context__
+    return ""
 
 
 def _first_bad_line(files: Sequence[str]) -> str:

@@ -26,7 +26,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 from tokenizers import Tokenizer
 
-from lnattn.errors import CorpusError, ResultError
+from lnattn.errors import CorpusError, ResultError, one_line
 from lnattn.progress import progress_bar, say
 from lnattn.storage import (
     check_outputs,
@@ -203,7 +203,12 @@ def _run(
         before = len(waiting)
         # Forking a process that has threads (of a tokenizer, of PyTorch) can lock up.
         spawn = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(min(workers, before), spawn, initializer=_end_with_parent)
+        try:
+            pool = ProcessPoolExecutor(min(workers, before), spawn, initializer=_end_with_parent)
+        except OSError as error:  # no shared memory, which processes tell one another by
+            say(f"counted in one process: none can be started beside it ({one_line(error)}).")
+            yield from (work(job, shard) for shard in waiting.values())
+            return
         try:
             for record in _submitted(pool, work, job, list(waiting.values())):
                 del waiting[record["shard"]]
@@ -302,6 +307,8 @@ def _locked(folder: Path) -> Iterator[None]:
         lock.acquire(timeout=0)
     except Timeout as error:
         raise CorpusError(f"another count is writing {folder}; wait until it is done.") from error
+    except (OSError, NotImplementedError) as error:  # a file system without locks
+        say(f"{folder} cannot be locked ({one_line(error)}); let no other count write it.")
     try:
         yield
     finally:

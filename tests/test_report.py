@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import odd_models
 import pytest
+import random_families
 import torch
 from families import VOCAB, config_of, make
 from filelock import FileLock
@@ -28,6 +29,7 @@ from scipy.spatial import ConvexHull
 from scipy.special import comb, ndtr, softmax
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
+from transformers import GPT2Config, GPT2LMHeadModel
 
 import lnattn
 from lnattn import paths
@@ -808,3 +810,49 @@ def test_a_user_without_a_home_has_a_cache_beside_temporary_files(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(paths.Path, "home", nobody)
     assert paths.cache_folder().parent == Path(tempfile.gettempdir())
+
+
+def test_heads_that_prefer_nothing_are_said_to_prefer_nothing():
+    """An untrained model: what little its attention is uneven by is of no kind."""
+    torch.manual_seed(0)
+    sizes = {"n_embd": 32, "n_head": 4, "n_layer": 1, "n_positions": 64}
+    vocabulary = lnattn.load_first_layer("book-gpt2").embeddings.vocab_size
+    config = GPT2Config(**sizes, vocab_size=vocabulary, bos_token_id=0, eos_token_id=0)
+    generator = np.random.default_rng(0)
+    texts = [generator.integers(0, vocabulary, 60).tolist() for _ in range(3)]
+    part = lnattn.report(GPT2LMHeadModel(config), corpus=texts, only="heads").part("heads")
+    assert part.numbers["divergence"].max() < 0.005
+    assert set(part.numbers["kinds"]) == {"prefers no key"}
+    assert part.sentences[0].startswith("No head prefers any key: the attention of all 4 is even")
+    assert "compare" not in " ".join(part.sentences)
+
+
+def test_heads_of_which_some_prefer_nothing_are_told_apart():
+    rows = dict.fromkeys(("before", "near", "first"), np.zeros(2))
+    found = HeadsOnText(
+        terms=("ee", "e", "pp"),
+        share=np.array([[0.9, 0.9], [0.0, 0.0], [0.1, 0.1]]),
+        divergence=np.array([0.3, 0.004]),
+        even_near=0.5,
+        **rows,
+    )
+    assert found.kinds == ["compares tokens", "prefers no key"]
+
+
+@pytest.mark.parametrize(
+    ("value", "spec", "text"),
+    [
+        (-0.004, ".0%", "0%"),
+        (-0.0, ".2f", "0.00"),
+        (-0.006, ".0%", "−1%"),
+        (-1e-9, ".1e", "−1.0e−09"),
+    ],
+)
+def test_what_rounds_to_nothing_has_no_sign(value, spec, text):
+    assert drawing.written(value, spec) == text
+
+
+def test_a_models_name_keeps_its_letters(tmp_path):
+    random_families.save(random_families.make("gpt2", torch.float32), tmp_path / "tiny")
+    made = lnattn.report(tmp_path / "tiny", only="heads")
+    assert made.part("heads").sentences[0].startswith("tiny has no tokenizer")

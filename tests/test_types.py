@@ -35,6 +35,12 @@ if isinstance(model, lnattn.FirstLayer):
 """
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """A folder with mypy's cache: it reads PyTorch and the package once."""
+    return tmp_path_factory.mktemp("typed")
+
+
 def checked(tmp_path: Path, text: str) -> str:
     """What mypy says of a program of somebody who imports the package."""
     (tmp_path / "mine.py").write_text(text)
@@ -49,14 +55,14 @@ def checked(tmp_path: Path, text: str) -> str:
 
 @pytest.mark.whole
 @pytest.mark.parametrize("text", [README and README[1], RELATIVE, OF_A_FOLDER])
-def test_what_the_package_is_for_passes_a_check_of_types(tmp_path, text):
-    assert "Success: no issues found" in checked(tmp_path, text)
+def test_what_the_package_is_for_passes_a_check_of_types(place, text):
+    assert "Success: no issues found" in checked(place, text)
 
 
 @pytest.mark.whole
 @pytest.mark.parametrize("wrong", ["lnattn.nothing()", "lnattn.six_term", "lnattn.fold(3)"])
-def test_what_is_wrong_does_not(tmp_path, wrong):
-    assert "error:" in checked(tmp_path, f"import lnattn\n\n{wrong}\n")
+def test_what_is_wrong_does_not(place, wrong):
+    assert "error:" in checked(place, f"import lnattn\n\n{wrong}\n")
 
 
 def test_every_model_that_has_a_name_of_its_own_is_of_a_kind():

@@ -50,12 +50,15 @@ class ResultError(LnattnError, ValueError):
 
 
 def capitalised(words: str) -> str:
-    """With a capital at the beginning, and the rest as it is.
+    """With a capital at the beginning, and the rest as it is; a name keeps its letters.
 
-    >>> capitalised("GPT-2 has one"), capitalised("it has none")
-    ('GPT-2 has one', 'It has none')
+    A first word of other signs than small letters, such as a file's or a model's, is a name.
+
+    >>> capitalised("GPT-2 has one"), capitalised("it has none"), capitalised("a.txt is gone")
+    ('GPT-2 has one', 'It has none', 'a.txt is gone')
     """
-    return words[:1].upper() + words[1:]
+    first = words.partition(" ")[0].rstrip(",:;.")
+    return words[:1].upper() + words[1:] if first.isalpha() else words
 
 
 def one_line(message: object, length: int = SHOWN) -> str:

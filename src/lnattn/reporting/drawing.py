@@ -228,8 +228,15 @@ def joined(pairs: Sequence[tuple[str, str, str]]) -> str:
 
 
 def written(value: float, spec: str) -> str:
-    """A number by its format, with a true minus."""
-    return format(value, spec).replace("-", "−")
+    """A number by its format, with a true minus; what rounds to nothing has none.
+
+    >>> written(-0.004, ".0%"), written(-0.04, ".0%")
+    ('0%', '−4%')
+    """
+    text = format(value, spec)
+    if text.startswith("-") and not any(digit in text for digit in "123456789"):
+        text = text[1:]
+    return text.replace("-", "−")
 
 
 def _svg(width: int, height: int, alt: str, inside: str) -> str:

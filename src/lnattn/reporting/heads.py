@@ -31,8 +31,13 @@ from lnattn.rotary.weights import RelativeFirstLayer
 
 #: A head looks near if more than this of its attention lies on the nearest ten keys.
 HALF = 0.5
+#: Nats below which a head's attention is even: 0.00 as they are printed.
+EVEN = 0.005
+#: What a head of even attention is called: what little it prefers is of no kind.
+NONE = "prefers no key"
 #: What one head of a kind does, and several.
 DOES = {
+    NONE: ("attends evenly and prefers no key", "attend evenly and prefer no key"),
     "compares tokens": (
         "compares tokens (token → token has the largest share)",
         "compare tokens (token → token has the largest share)",
@@ -70,7 +75,11 @@ class HeadsOnText:
             for kind, terms in KINDS.items()
         }
         names = list(groups)
-        return [names[place] for place in np.stack([*groups.values()]).argmax(axis=0)]
+        largest = [names[place] for place in np.stack([*groups.values()]).argmax(axis=0)]
+        return [
+            NONE if nats < EVEN else kind
+            for nats, kind in zip(self.divergence, largest, strict=True)
+        ]
 
     def table(self) -> pd.DataFrame:
         """One row a head."""
@@ -209,7 +218,7 @@ def heads(evidence: Evidence) -> Part:
 
 def _sentences(on_text: HeadsOnText) -> list[str]:
     by_kind: Mapping[str, list[int]] = {
-        kind: [head for head, does in enumerate(on_text.kinds) if does == kind] for kind in KINDS
+        kind: [head for head, does in enumerate(on_text.kinds) if does == kind] for kind in DOES
     }
     told = [
         f"{listed(heads)} {DOES[kind][len(heads) > 1]}" for kind, heads in by_kind.items() if heads
@@ -217,6 +226,11 @@ def _sentences(on_text: HeadsOnText) -> list[str]:
     near = np.flatnonzero(on_text.near > HALF).tolist()
     back = np.flatnonzero(on_text.before > HALF).tolist()
     sentences = [f"Of {len(on_text.kinds)} heads, {'; '.join(told)}."]
+    if set(on_text.kinds) == {NONE}:
+        sentences = [
+            f"No head prefers any key: the attention of all {len(on_text.kinds)} is even, to less "
+            f"than {EVEN} nats."
+        ]
     if near:
         sentences.append(
             f"More than half of the attention of {listed(near)} is on the nearest ten keys."

@@ -43,8 +43,10 @@ def unselectable(evidence: Evidence) -> Part:
     keys = f"{table['keys'].iloc[0]:,} keys of one text"
     heads_with_such = int((shares > 0).sum())
     if heads_with_such:
+        least, most = f"{shares.min():.1%}", f"{shares.max():.1%}"
+        span = least if least == most else f"{least} to {most}"
         sentence = (
-            f"Of {keys}, {shares.min():.1%} to {shares.max():.1%} cannot be selected by any query, "
+            f"Of {keys}, {span} cannot be selected by any query, "
             f"by head; {heads_with_such} of {len(table)} heads have such keys."
         )
     else:

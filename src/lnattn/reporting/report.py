@@ -225,10 +225,12 @@ def _made(name: str, evidence: Evidence) -> Part:
     try:
         part = make(evidence)
     except LnattnError as error:
+        words = str(error)
+        is_name = words.startswith(f"{evidence.model.name} ")  # which keeps its letters
         return Part(
             name,
             title,
-            [one_line(capitalised(str(error)))],
+            [one_line(words if is_name else capitalised(words))],
             is_missing=True,
             is_lost=_is_lost(error),
         )

@@ -9,10 +9,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import families
 import numpy as np
 import odd_models
 import pytest
-import random_families
 import torch
 from families import VOCAB, config_of, make
 from filelock import FileLock
@@ -853,6 +853,6 @@ def test_what_rounds_to_nothing_has_no_sign(value, spec, text):
 
 
 def test_a_models_name_keeps_its_letters(tmp_path):
-    random_families.save(random_families.make("gpt2", torch.float32), tmp_path / "tiny")
+    families.save(families.make("gpt2", torch.float32), tmp_path / "tiny")
     made = lnattn.report(tmp_path / "tiny", only="heads")
     assert made.part("heads").sentences[0].startswith("tiny has no tokenizer")

@@ -50,7 +50,7 @@ def test_turns_are_those_that_were_planted(waving):
 
 
 def test_turns_are_those_of_the_query_at_1000_of_1024():
-    first = lnattn.first_layer(families.make("gpt2", torch.float64))
+    first = lnattn.first_layer(families.make("gpt2", torch.float64, n_embd=24, n_head=3))
     W_P = torch.randn(80, first.embeddings.d_model, generator=torch.Generator().manual_seed(3))
     drawn = replace(first, embeddings=replace(first.embeddings, W_P=W_P.double()))
     folded = lnattn.fold(first.attention)

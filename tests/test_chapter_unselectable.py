@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lnattn.paths import data_folder
 from lnattn.selectability import gaussian
 from lnattn.selectability.decide import selectability
 from lnattn_book.chapters import unselectable as chapter
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.studies.keys_by_layer import LayerVerdicts
-from lnattn_book.studies.language_models import FrozenArm
+from lnattn_book.studies.language_models import FrozenArm, frozen_arms
+from lnattn_book.studies.random_keys import random_grid
 
 # ---- The walk ------------------------------------------------------------------------------------
 
@@ -122,33 +124,27 @@ def test_lost_keys_are_those_in_all_dimensions():
     assert chapter.lost_keys(layers) == 2
 
 
-# ---- The law -------------------------------------------------------------------------------------
-
-
 def test_a_projection_takes_one_dimension():
     share = chapter.share_of_gaussian_keys(900, 8)
     assert share == gaussian.expected_share(900, 7)
     assert share > chapter.share_of_gaussian_keys(900, 8, projected=False)
 
 
-LAW = {
-    "asked": np.array([[True, False], [True, True]]),
-    "ratio": np.array([[[1.5, 1.4, 1.6], [9, 9, 9]], [[0.5, 0.4, 0.6], [1.2, 1.1, 1.3]]]),
-    "unselectable": np.full((2, 1, 4), 3.0),
-    "expected": np.array([[0.3], [0.5]]),
-}
-RECORD = {"sets": ["full", "gpt2"], "dims": [2, 4]}
+# ---- The page ------------------------------------------------------------------------------------
 
 
-def test_ratios_are_of_the_widths_that_were_asked():
-    ratio = chapter.ratios(LAW, RECORD, "full")
-    np.testing.assert_array_equal(ratio.value, [1.5, np.nan])
-    asked = chapter.ratios_of_sets(LAW, RECORD, widths=1)
-    assert {name: values.tolist() for name, values in asked.items()} == {
-        "full": [1.5],
-        "gpt2": [0.5],
-    }
-    assert chapter.furthest(chapter.ratios(LAW, RECORD, "gpt2")) == (0.5, 0.4, 0.6)
-    table = chapter.ratio_table(LAW, RECORD)
-    assert table.loc["GPT-2, positions", "d′ = 4"] == "1.20 [1.10, 1.30]"
-    assert chapter.largest_miss(LAW, [10, 4]) == pytest.approx(0.25)
+def test_the_pages_sentences_hold_and_fail_of_other_numbers():
+    results = data_folder() / "results"
+    arms = chapter.short_runs(frozen_arms(results / "selectability"))
+    shares = chapter.beside_what_learnt_nothing(arms)
+    bare, scaled = random_grid(), random_grid(layer_norm=True)
+    rest = {"walked": np.array([True, True]), "proved": 2}
+    lost = chapter.lost_in_all_layers(results, ["minilm"])
+    asked = chapter.checks(arms, shares, bare=bare, scaled=scaled, lost=lost, **rest)
+    assert [check.words for check in asked if not check.holds] == []
+    learnt = shares | {"the same before training": 0.1}
+    asked = chapter.checks(arms, learnt, bare=bare, scaled=bare, lost={"minilm": 3}, **rest)
+    failing = [check.words for check in asked if not check.holds]
+    assert len(failing) == 5
+    assert "before any training lose more than after it" in failing
+    assert "After LayerNorm no key of the whole grid is unselectable" in failing

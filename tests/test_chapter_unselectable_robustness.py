@@ -216,3 +216,25 @@ def test_the_frozen_classifiers_were_asked_for_all_of_the_papers_table_4():
         for example in sentiment.marked("no-scaling")
     }
     assert marked == set(TABLE_4.values())
+
+
+# ---- Beside the law ------------------------------------------------------------------------------
+
+LAW = {
+    "asked": np.array([[True, False], [True, True]]),
+    "ratio": np.array([[[1.5, 1.4, 1.6], [9, 9, 9]], [[0.5, 0.4, 0.6], [1.2, 1.1, 1.3]]]),
+}
+RECORD = {"sets": ["full", "gpt2"], "dims": [2, 4]}
+
+
+def test_ratios_are_of_the_widths_that_were_asked():
+    ratio = chapter.ratios(LAW, RECORD, "full")
+    np.testing.assert_array_equal(ratio.value, [1.5, np.nan])
+    asked = chapter.ratios_of_sets(LAW, RECORD, widths=1)
+    assert {name: values.tolist() for name, values in asked.items()} == {
+        "full": [1.5],
+        "gpt2": [0.5],
+    }
+    assert chapter.furthest(chapter.ratios(LAW, RECORD, "gpt2")) == (0.5, 0.4, 0.6)
+    table = chapter.ratio_table(LAW, RECORD)
+    assert table.loc["GPT-2, positions", "d′ = 4"] == "1.20 [1.10, 1.30]"

@@ -6,18 +6,22 @@ Brody et al. 2023, §4.2 and Table 1. Keys of the small language models were dec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from lnattn.selectability.decide import Selectability
 from lnattn.selectability.gaussian import expected_share
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import frozen_nulls
+from lnattn_book.page import Check, says
 from lnattn_book.studies.keys_by_layer import LayerVerdicts
 from lnattn_book.studies.language_models import BEFORE, KEYS, PAPER_SHAPE, FrozenArm
+from lnattn_book.studies.random_keys import RandomGrid
 
 #: Brody et al. 2023, Table 1: unselectable keys of a model without scaling, by layer, in percent.
 TABLE_1 = (51.0, 32.2, 34.7, 36.8)
@@ -26,6 +30,15 @@ PLACES: Mapping[str, int | slice] = {
     "before LayerNorm": BEFORE,
     "in the layer": KEYS,
     "in the heads": slice(KEYS + 1, None),
+}
+#: Sets of keys that are set beside the law, as the page calls them.
+SETS = {
+    "full": "small models, LayerNorm",
+    "no-scaling": "small models, without scaling",
+    "minilm": "MiniLM",
+    "book-gpt2": "book-gpt2",
+    "book-llama": "book-llama",
+    "gpt2": "GPT-2, positions",
 }
 #: Windows of text on which every layer of every small model was asked.
 WINDOWS = 12
@@ -120,6 +133,25 @@ def mean_share(draws: Sequence[Mapping[str, Interval]]) -> float:
     return float(np.mean([drawn["share"].value for drawn in draws]))
 
 
+def beside_what_learnt_nothing(arms: Sequence[FrozenArm]) -> dict[str, float]:
+    """Unselectable keys of the models of width 8, as shares, and of what has learnt nothing."""
+    without = shares_by_layer(arms, "no-scaling", "in the layer").mean()
+    inputs = shares_by_layer(arms, "full", "before LayerNorm").mean()
+    before = {of: mean_share(frozen_nulls(of)["trained here, d = 8"]) for of in ("B8", "B9")}
+    return {
+        "without scaling": float(without),
+        "the same before training": before["B8"],
+        "what enters LayerNorm": float(inputs),
+        "what enters it before training": before["B9"],
+        "900 Gaussian keys, 7 dimensions": share_of_gaussian_keys(900, 8),
+    }
+
+
+def lost_in_all_layers(results: Path, models: Iterable[str]) -> dict[str, int]:
+    """How many keys no query can select in any head of any layer, by model."""
+    return {model: lost_keys(LayerVerdicts.read(results / model)) for model in models}
+
+
 def lost_keys(layers: LayerVerdicts) -> int:
     """How many keys no query can select, over all heads, layers, windows and positions."""
     return int(layers.unselectable[0].sum())
@@ -151,53 +183,101 @@ def unevenness(keys: Float[np.ndarray, "n d"]) -> float:
     return float(np.abs(attention - 1 / len(keys)).max())
 
 
-# ---- The law -------------------------------------------------------------------------------------
-
-#: Sets of keys that are set beside the law, as the page calls them.
-SETS = {
-    "full": "small models, LayerNorm",
-    "no-scaling": "small models, without scaling",
-    "minilm": "MiniLM",
-    "book-gpt2": "book-gpt2",
-    "book-llama": "book-llama",
-    "gpt2": "GPT-2, positions",
-}
+# ---- What the chapter says -----------------------------------------------------------------------
 
 
-def ratios(law: Mapping[str, np.ndarray], record: Mapping[str, Any], name: str) -> Interval:
-    """A set's effective dimensions through its real ones, by width; NaN where it was not asked."""
-    place = record["sets"].index(name)
-    rows = np.where(law["asked"][place][:, None], law["ratio"][place], np.nan)
-    return Interval.rows(rows)
+def checks(
+    arms: Sequence[FrozenArm],
+    shares: Mapping[str, float],
+    *,
+    bare: RandomGrid,
+    scaled: RandomGrid,
+    lost: Mapping[str, int],
+    walked: Bool[np.ndarray, "key"],
+    proved: int,
+) -> Iterator[Check]:
+    """What the page of chapter 9 says of its numbers.
+
+    shares: as `beside_what_learnt_nothing` has them; bare, scaled: the grids of random keys without
+    LayerNorm and with it; lost: unselectable keys of real models; walked: of which keys in the
+    plane the page's own walk finds what the package finds; proved: how many verdicts are proved.
+    """
+    yield says("Ten lines do it for one key", walked)
+    yield says("can check them, here in fractions", proved == len(walked), found=proved)
+    eight = list(bare.widths).index(8)
+    some = bare.probability[-1, eight]
+    lost_of_scaled = int(scaled.unselectable.sum())
+    yield says(
+        "After LayerNorm no key of the whole grid is unselectable",
+        lost_of_scaled == 0,
+        found=lost_of_scaled,
+    )
+    yield says("of 60 keys of width 8 about 4 %", 60, 8, bare.fraction[-1, eight])
+    yield says("some nine sets in ten have such a key", 0.85 < some < 0.95, found=some)
+    yield from _checks_of_models(arms, shares)
+    yield says(
+        "of 64 Gaussian keys of width 8 a head loses 4 %, of 4,096 of them 72 %",
+        64,
+        8,
+        expected_share(64, 8),
+        4096,
+        expected_share(4096, 8),
+    )
+    none_lost = [number == 0 for number in lost.values()]
+    most_by_law = expected_share(1024, 32)
+    yield says("there 98 % are lost in two, none in thirty-two", _in_heads(arms, 8), none_lost)
+    yield says(
+        "32 and 64, the law gives none, and none is lost", 32, 64, most_by_law < 1e-6, none_lost
+    )
+    yield says("every key of our texts can be selected", none_lost, found=list(lost.values()))
 
 
-def ratios_of_sets(
-    law: Mapping[str, np.ndarray], record: Mapping[str, Any], widths: int
-) -> dict[str, np.ndarray]:
-    """The ratios of every set without their intervals, at the first so many widths."""
-    return {name: ratios(law, record, name).value[:widths] for name in record["sets"]}
+def _in_heads(arms: Sequence[FrozenArm], d: int, arm: str = "full") -> float:
+    return float(shares_by_layer(arms, arm, "in the heads", d).mean())
 
 
-def furthest(ratio: Interval) -> Interval:
-    """The ratio of the width at which a set lies furthest from the law."""
-    place = int(np.nanargmax(np.abs(np.log(ratio.value))))
-    return Interval(*(end[place] for end in ratio))
-
-
-def ratio_table(law: Mapping[str, np.ndarray], record: Mapping[str, Any]) -> pd.DataFrame:
-    """Of every set: as how many times its dimensions it does, at the widths that were asked."""
-    rows = {}
-    for name in record["sets"]:
-        value, low, high = ratios(law, record, name)
-        rows[SETS[name]] = {
-            f"d′ = {width}": f"{value[i]:.2f} [{low[i]:.2f}, {high[i]:.2f}]"
-            for i, width in enumerate(record["dims"])
-            if np.isfinite(value[i])
-        }
-    return pd.DataFrame(rows).T.rename_axis("keys of")
-
-
-def largest_miss(law: Mapping[str, np.ndarray], counts: Sequence[int]) -> float:
-    """How far the share that the walk found is from the law, at most, over 100 draws a cell."""
-    share = law["unselectable"].mean(axis=2) / np.asarray(counts)[:, None]
-    return float(np.abs(share - law["expected"]).max())
+def _checks_of_models(arms: Sequence[FrozenArm], shares: Mapping[str, float]) -> Iterator[Check]:
+    without = shares["without scaling"]
+    by_layer = shares_by_layer(arms, "no-scaling", "in the layer").mean(axis=0)
+    largest = largest_with_scaling(arms)
+    yield says("yes: 47 % of the keys in language models of width 8", without, 8)
+    yield says("Without scaling 47 % of the keys are unselectable over all layers", without)
+    yield says("than the paper reports in any", 100 * by_layer > TABLE_1)
+    yield says("With scaling none are, which is the theorem", largest == 0, found=largest)
+    inputs = shares["what enters LayerNorm"]
+    yield says("intact model's LayerNorm a third are", 0.32 < inputs < 0.35, found=inputs)
+    before = shares["the same before training"]
+    gaussian = shares["900 Gaussian keys, 7 dimensions"]
+    yield says(
+        "before any training lose more than after it",
+        before > without,
+        shares["what enters it before training"] > inputs,
+    )
+    yield says(
+        "and so do as many Gaussian keys in seven dimensions", gaussian > without, found=gaussian
+    )
+    yield says("though every layer has such keys", by_layer > 0.01, found=by_layer)
+    more_without = _in_heads(arms, 8, "no-scaling") - _in_heads(arms, 8)
+    yield says(
+        "98 % of the keys are unselectable with LayerNorm, hardly fewer than without its scaling",
+        _in_heads(arms, 8),
+        0 < more_without < 0.02,
+    )
+    wide = [d for d in sorted({run.d for run in arms}) if d >= 32]
+    in_layers = [
+        shares_by_layer(arms, arm, "in the layer", d).mean()
+        for arm in ("full", "no-scaling")
+        for d in wide
+    ]
+    yield says("From width 32 on no key of a layer", 32, np.array(in_layers) < 5e-4)
+    in_sixteen = [_in_heads(arms, 64, arm) for arm in ("full", "no-scaling")]
+    yield says("in heads of width 16 fewer than 1 %", 16, max(in_sixteen))
+    wider = {run.seed for run in arms if run.d > 8}
+    yield says("there is one training, so no interval", len(wider) == 1)
+    yield says(
+        "In language models of width 8 47 % of the keys, fewer than of Gaussian ones",
+        8,
+        without,
+        without < gaussian,
+    )
+    yield says("98 % of the keys of the same models", _in_heads(arms, 8))

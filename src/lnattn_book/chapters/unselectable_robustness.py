@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ import torch
 import transformers as hf
 from jaxtyping import Float, Int
 
-from lnattn_book.chapters.unselectable import PLACES, TABLE_1, short_runs
+from lnattn_book.chapters.unselectable import PLACES, SETS, TABLE_1, short_runs
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.studies.exposure import exposure, lead
 from lnattn_book.studies.keys_by_layer import PROPERTIES, LayerVerdicts
@@ -261,6 +261,42 @@ def classifiers_compared(sentiment: Sentiment) -> pd.DataFrame:
 def share_of_lost_words(sentiment: Sentiment, arm: str, seed: int = 0) -> float:
     """The share of all words that one model of an arm cannot select in some layer."""
     return float(sentiment.unselectable[sentiment.of(arm), seed].mean())
+
+
+# ---- Beside the law ------------------------------------------------------------------------------
+
+
+def ratios(law: Mapping[str, np.ndarray], record: Mapping[str, Any], name: str) -> Interval:
+    """A set's effective dimensions through its real ones, by width; NaN where it was not asked."""
+    place = record["sets"].index(name)
+    rows = np.where(law["asked"][place][:, None], law["ratio"][place], np.nan)
+    return Interval.rows(rows)
+
+
+def ratios_of_sets(
+    law: Mapping[str, np.ndarray], record: Mapping[str, Any], widths: int
+) -> dict[str, np.ndarray]:
+    """The ratios of every set without their intervals, at the first so many widths."""
+    return {name: ratios(law, record, name).value[:widths] for name in record["sets"]}
+
+
+def furthest(ratio: Interval) -> Interval:
+    """The ratio of the width at which a set lies furthest from the law."""
+    place = int(np.nanargmax(np.abs(np.log(ratio.value))))
+    return Interval(*(end[place] for end in ratio))
+
+
+def ratio_table(law: Mapping[str, np.ndarray], record: Mapping[str, Any]) -> pd.DataFrame:
+    """Of every set: as how many times its dimensions it does, at the widths that were asked."""
+    rows = {}
+    for name in record["sets"]:
+        value, low, high = ratios(law, record, name)
+        rows[SETS[name]] = {
+            f"d′ = {width}": f"{value[i]:.2f} [{low[i]:.2f}, {high[i]:.2f}]"
+            for i, width in enumerate(record["dims"])
+            if np.isfinite(value[i])
+        }
+    return pd.DataFrame(rows).T.rename_axis("keys of")
 
 
 # ---- All layers ----------------------------------------------------------------------------------

@@ -81,6 +81,7 @@ def grids(grid: RandomGrid) -> Figure:
             grid.widths, grid.counts, values, cmap=SEQUENTIAL, vmin=0, vmax=1, rasterized=True
         )
         ax.set(title=title, xlabel="width d", xticks=grid.widths[::3])
+        ax.plot(8, grid.counts[-1], "o", ms=13, mfc="none", mec="white", mew=4, clip_on=False)
         ring(ax, 8, grid.counts[-1])
     axes[0].set_ylabel("number of keys n")
     figure.colorbar(mesh, ax=axes)

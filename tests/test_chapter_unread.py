@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
-from lnattn.storage import write_result
+from lnattn.paths import data_folder
+from lnattn.storage import read_result
 from lnattn_book.chapters import unread as chapter
 
 
@@ -56,38 +56,56 @@ def test_steps_are_those_of_layernorm_along_1_at_the_last_mark():
     assert table["SGD"].tolist() == [0, 0, 0]
 
 
-def test_one_number_for_sigma(tmp_path):
-    arrays = {
-        "kl": np.array([1.0, 3.0]),
-        "kl_but_first": np.array([0.1, 0.3]),
-        "auroc": np.array([[0.5, 0.7], [0.52, 0.69]]),
+def test_gradients_are_a_row_a_matrix():
+    seen = {("tokens", -1): 0.5, ("FFN", 1): 0.0}
+    table = chapter.gradients_along_1(seen, dict.fromkeys(seen, 1.0))
+    assert list(table.index) == ["tokens", "FFN, layer 1"]
+    assert table["every reader centres"].tolist() == [0.5, 0.0]
+
+
+# ---- The page ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def asked():
+    """What the page asks of the frozen runs, with gradients made up."""
+    results = data_folder() / "results"
+    folders = {"GPT-2": "gpt2", "MiniLM": "minilm", "SmolLM2": "smollm2-135m-q4"}
+    folders |= {name: name for name in ("book-gpt2", "book-llama")}
+    folders["widths 8 to 64"] = "selectability"
+    tables = {name: chapter.written(results, folder) for name, folder in folders.items()}
+    arms, record = read_result(results / "nobody-reads-one", "nobody-reads-one")
+    end = chapter.end_of_training(arms)
+    return {
+        "tables": tables,
+        "centred": {("tokens", -1): 0.04, ("FFN", 0): 1e-17},
+        "uncentred": {("tokens", -1): 0.02, ("FFN", 0): 0.1},
+        "end": end,
+        "at_end": chapter.along_the_removed(end, record["norms"], record["optimisers"]),
+        "first": arms["first"].mean(axis=1),
+        "steps": chapter.spill_of_steps(arms, record["optimisers"]),
     }
-    write_result(tmp_path / "made", "sigma", arrays, {"first": 0.5, "sigma": 0.2})
-    row = chapter.one_number_for_sigma(tmp_path, ["made"]).loc["made"]
-    assert row.tolist() == pytest.approx([2.5, 0.9, 0.02])
 
 
-def norm_and_reader(d: int = 6, m: int = 3) -> tuple[torch.nn.LayerNorm, torch.nn.Linear]:
-    torch.manual_seed(0)
-    norm, reader = torch.nn.LayerNorm(d).double(), torch.nn.Linear(m, d).double()
-    torch.nn.init.uniform_(norm.weight, 0.5, 2)
-    torch.nn.init.normal_(norm.bias)
-    reader.bias = torch.nn.Parameter(torch.randn(m).double())  # its matrix is [d m], as in GPT-2
-    return norm, reader
+def failing(**asked):
+    return [check.words for check in chapter.checks(**asked) if not check.holds]
 
 
-def test_a_reader_behind_a_norm_that_centres_is_blind_along_the_inverse_gain():
-    norm, reader = norm_and_reader()
-    moved = chapter.moved_by(torch.outer(1 / norm.weight, torch.randn(3).double()), norm, reader)
-    assert moved["LayerNorm"] < 1e-10
-    assert moved["RMSNorm"] > 0.1
+def test_the_pages_sentences_hold(asked):
+    assert failing(**asked) == []
 
 
-def test_along_the_gain_itself_it_is_not():
-    norm, reader = norm_and_reader()
-    moved = chapter.moved_by(torch.outer(norm.weight, torch.ones(3).double()), norm, reader)
-    assert min(moved.values()) > 0.1
+def test_they_fail_where_models_are_taken_for_one_another(asked):
+    tables = asked["tables"]
+    swapped = tables | {"book-gpt2": tables["book-llama"], "book-llama": tables["book-gpt2"]}
+    assert "every one lies below chance" in failing(**asked | {"tables": swapped})
 
 
-def test_one_direction_of_its_inputs_does_not_vary():
-    assert chapter.unread_inputs(norm_and_reader()[0]) == 1
+def test_they_fail_where_a_reader_sees_1(asked):
+    shown = failing(**asked | {"centred": asked["uncentred"]})
+    assert shown == ["Zero, to rounding, in every matrix but one"]
+
+
+def test_they_fail_where_the_norms_change_places(asked):
+    shown = failing(**asked | {"end": asked["end"][::-1]})
+    assert shown == ["is the one that is avoided, in every seed"]

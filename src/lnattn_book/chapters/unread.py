@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from jaxtyping import Float
-from torch.nn.functional import layer_norm, rms_norm
 
 from lnattn.storage import read_result
-
-__all__ = [
-    "along_the_removed",
-    "by_model",
-    "end_of_training",
-    "geometric_mean",
-    "moved_by",
-    "one_number_for_sigma",
-    "spill_of_steps",
-    "unread_inputs",
-    "written",
-]
+from lnattn_book.page import Check, says
 
 
 def written(results: Path, model: str) -> pd.DataFrame:
@@ -37,36 +24,17 @@ def geometric_mean(values: Float[np.ndarray, "..."], axis: int | None = None) ->
     return np.exp(np.log(np.asarray(values, dtype=np.float64)).mean(axis=axis))
 
 
-@torch.no_grad()
-def moved_by(
-    added: Float[torch.Tensor, "d m"], norm: torch.nn.LayerNorm, reader: Any
-) -> dict[str, float]:
-    """By how much at most what `reader` reads moves, when `added` is added to its matrix.
+def gradients_along_1(
+    centred: Mapping[tuple[str, int], float], uncentred: Mapping[tuple[str, int], float]
+) -> pd.DataFrame:
+    """What the gradient of each matrix has along 1, with every reader centring and with one not.
 
-    What that makes of the norm's bias is taken off the reader's. Of 64 random inputs; behind a norm
-    that centres, and behind one that only divides, both with gain and bias of `norm`.
+    centred, uncentred: (kind, layer) → share; embeddings have layer −1.
     """
-    moved = {}
-    for name, normed in _normed(len(norm.weight)).items():
-        stream = normed * norm.weight + norm.bias
-        before = stream @ reader.weight + reader.bias
-        after = stream @ (reader.weight + added) + (reader.bias - norm.bias @ added)
-        moved[name] = float((after - before).abs().max())
-    return moved
-
-
-def unread_inputs(norm: torch.nn.LayerNorm) -> int:
-    """In how many directions what a reader behind a norm that centres gets does not vary."""
-    width = len(norm.weight)
-    inputs = _normed(width, rows=2 * width)["LayerNorm"] * norm.weight.detach()
-    return width - int(torch.linalg.matrix_rank(inputs))
-
-
-def _normed(width: int, rows: int = 64) -> dict[str, Float[torch.Tensor, "row d"]]:
-    """Random inputs, normed without gain and bias, by the name of the norm."""
-    draw = torch.Generator().manual_seed(0)
-    stream = torch.randn(rows, width, generator=draw, dtype=torch.float64)
-    return {"LayerNorm": layer_norm(stream, (width,)), "RMSNorm": rms_norm(stream, (width,))}
+    columns = {"every reader centres": centred, "the last does not": uncentred}
+    table = pd.DataFrame(columns)
+    named = [kind if layer < 0 else f"{kind}, layer {layer}" for kind, layer in table.index]
+    return table.set_axis(named)
 
 
 def by_model(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -126,18 +94,96 @@ def spill_of_steps(arms: Mapping[str, np.ndarray], optimisers: list[str]) -> pd.
     ).T
 
 
-def one_number_for_sigma(results: Path, models: list[str]) -> pd.DataFrame:
-    """What replacing σ(x) by its mean changes, a row a model.
+# ---- What the chapter says -----------------------------------------------------------------------
 
-    first over others: σ of the first input over that of the rest; of the first input: its share of
-    the divergence; AUROC moves by: the largest change of T^ee's AUROC of the token before.
+
+def checks(
+    tables: Mapping[str, pd.DataFrame],
+    centred: Mapping[tuple[str, int], float],
+    uncentred: Mapping[tuple[str, int], float],
+    end: Float[np.ndarray, "norm optimiser seed u"],
+    at_end: pd.DataFrame,
+    first: Float[np.ndarray, "start"],
+    steps: pd.DataFrame,
+) -> Iterator[Check]:
+    """What the page of chapter 10 says of its numbers.
+
+    tables: model → what its matrices write; centred, uncentred: what `gradients_along_1` shows;
+    end: as `end_of_training` gives it, of LayerNorm, RMSNorm and the norm that removes n.
     """
-    rows = {}
-    for model in models:
-        arrays, record = read_result(results / model, "sigma")
-        rows[model] = {
-            "first over others": record["first"] / record["sigma"],
-            "of the first input": 1 - arrays["kl_but_first"].mean() / arrays["kl"].mean(),
-            "AUROC moves by": np.abs(np.diff(arrays["auroc"], axis=0)).max(),
-        }
-    return pd.DataFrame(rows).T
+    yield from _checks_of_gradients(centred, uncentred)
+    yield from _checks_of_models(tables)
+    yield from _checks_of_arms(end, at_end)
+    drawn = 1 - 2 / np.pi
+    sgd = steps["SGD"]
+    yield says(
+        "what was drawn before training", abs(sgd["kept"] - 1) < 1e-5, sgd["all steps"] < 1e-9
+    )
+    yield says("Decay shrinks it", steps["AdamW"]["kept"] < steps["Adam"]["kept"])
+    yield says("That was predicted, and it came out", abs(first.mean() - drawn) < 0.02)
+    adam = steps[["Adam", "AdamW"]]
+    yield says("than a single late one", adam.loc["all steps"] > adam.loc["a late step"])
+
+
+def _checks_of_gradients(
+    centred: Mapping[tuple[str, int], float], uncentred: Mapping[tuple[str, int], float]
+) -> Iterator[Check]:
+    tokens = ("tokens", -1)
+    unseen = np.array([share for matrix, share in centred.items() if matrix != tokens])
+    yield says(
+        "Zero, to rounding, in every matrix but one",
+        unseen < 1e-12,
+        centred[tokens] > 1e-4,
+        found=unseen.max(),
+    )
+    seen = np.array(list(uncentred.values()))
+    yield says("then all are seen", seen > 1e-4, found=seen.min())
+
+
+def _checks_of_models(tables: Mapping[str, pd.DataFrame]) -> Iterator[Check]:
+    models = by_model(tables)
+    mean, share_below = models["mean"], models["share below"]
+    yield says(
+        "MiniLM's matrices write 19 % of chance there, this book's small GPT-2's 6 %",
+        mean["MiniLM"],
+        mean["book-gpt2"],
+    )
+    of_rms = mean[["book-llama", "SmolLM2"]]
+    yield says("With RMSNorm models write as chance has it", abs(of_rms - 1) < 0.05, found=of_rms)
+    yield says("every one lies below chance", share_below[["book-gpt2", "MiniLM"]] == 1)
+    yield says("within a few per cent of chance", abs(of_rms - 1) < 0.05, found=of_rms)
+    attention = tables["GPT-2"].query("kind == 'attention'").set_index("layer")
+    is_below = attention["along"] < attention["low"]
+    yield says(
+        "Ten of its twelve attention layers avoid", is_below.sum() == 10, len(is_below) == 12
+    )
+    above = attention[attention["along"] > attention["top"]]
+    yield says(
+        "layers 1 and 2 write more along it than chance, 2.65 and 1.80 times as much",
+        above.index,
+        above["along"],
+    )
+    narrow = share_below["widths 8 to 64"]
+    yield says("in most matrices, not in all", 0.5 < narrow < 1, found=narrow)
+    yield says("MiniLM writes little there", mean["MiniLM"] < 0.25, found=mean["MiniLM"])
+    yield says("ten of GPT-2's twelve attention layers", is_below.sum() == 10)
+
+
+def _checks_of_arms(
+    end: Float[np.ndarray, "norm optimiser seed u"], at_end: pd.DataFrame
+) -> Iterator[Check]:
+    layernorm, _, removes_n = end
+    along_1, along_n = at_end.loc["LayerNorm, along 1"], at_end.loc["removes n, along n"]
+    yield says(
+        "is the one that is avoided, in every seed",
+        removes_n[..., 1].max() < removes_n[..., 0].min(),
+        layernorm[..., 0].max() < layernorm[..., 1].min(),
+    )
+    with_sgd = np.array([along_1["SGD"], along_n["SGD"]])
+    yield says("down to a tenth of chance with SGD", abs(with_sgd - 0.1) < 0.03, found=with_sgd)
+    with_adam = np.array([row[name] for row in (along_1, along_n) for name in ("Adam", "AdamW")])
+    fits = (with_adam > 0.22) & (with_adam < 0.36)
+    yield says("to a quarter or a third with Adam", fits, found=with_adam)
+    ordinary, in_rms = at_end.loc["removes n, along 1"], at_end.loc["RMSNorm, along 1"]
+    yield says("about as under RMSNorm", abs(ordinary - in_rms) < 0.12, found=ordinary)
+    yield says("Both lie a little below chance", ordinary.between(0.7, 1), in_rms.between(0.7, 1))

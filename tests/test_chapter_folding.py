@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 import torch
 from random_models import random_layer
@@ -37,3 +39,11 @@ def test_inputs_are_cut_to_the_context():
     x = chapter.inputs_of(model, "word " * 2000)
     assert len(x) == model.embeddings.n_positions
     assert x.dtype == torch.float64
+
+
+def test_of_the_query_bias_the_part_of_beta_remains():
+    layer = random_layer(0, 8, 2, 4)
+    model = Mock(attention=layer)
+    beta_alone = torch.einsum("d,hdk->hk", layer.ln.beta, layer.W_Q)
+    assert chapter.largest_query_bias(model) == pytest.approx(beta_alone.abs().max().item())
+    assert chapter.largest_query_bias(lnattn.load_first_layer("book-llama")) == 0

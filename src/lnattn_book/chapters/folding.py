@@ -13,6 +13,8 @@ from transformers import PreTrainedModel
 from lnattn.attention.folding import fold
 from lnattn.attention.forward import project
 from lnattn.attention.layernorm import layer_norm
+from lnattn.rotary.fold import fold_relative
+from lnattn.rotary.weights import AnyFirstLayer
 from lnattn.weights import AttentionLayer, FirstLayer
 from lnattn_book.studies.identities import attention_error, original_attention
 from lnattn_book.studies.samples import sentence_ids
@@ -54,6 +56,15 @@ def moved_by_bias(layer: AttentionLayer, x: Float[Tensor, "n d_model"]) -> dict[
     }
     moved = {name: original_attention(other, x) - usual for name, other in changed.items()}
     return {name: float(difference.abs().max()) for name, difference in moved.items()}
+
+
+def largest_query_bias(model: AnyFirstLayer) -> float:
+    """The largest entry of the folded b′^Q in size, where the query map itself has no bias."""
+    layer = model.attention
+    if isinstance(layer, AttentionLayer):
+        layer = replace(layer, b_Q=torch.zeros_like(layer.b_Q))
+        return float(fold(layer).b_Q.abs().max())
+    return float(fold_relative(layer).b_Q.abs().max())
 
 
 def trained_errors(reference: PreTrainedModel, model: FirstLayer, text: str) -> dict[str, float]:

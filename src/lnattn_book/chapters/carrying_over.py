@@ -1,20 +1,14 @@
-"""What the chapter on other models states: which claims hold where, and all verdicts."""
+"""What the claims page states first: which findings carry over to other models, and to none."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import pandas as pd
-import torch
-
-from lnattn.weights import AttentionLayer
 from lnattn_book.claims import survey
-from lnattn_book.claims.listed import claim
 from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, Record
+from lnattn_book.page.checks import Check, says
 
 #: Verdicts by claim of one model; and of several, by the model's name.
 Verdicts = Mapping[str, Record]
@@ -34,6 +28,23 @@ def frozen(results: Path, models: Sequence[str] = TRAINED) -> dict[str, Verdicts
         columns[model], _ = survey.read_survey(results / model, "survey")
         columns[null_of(model)], _ = survey.read_survey(results / model, "survey-null")
     return columns
+
+
+def with_records(column: Verdicts, records: Iterable[Record], model: str) -> dict[str, Record]:
+    """A survey in which the records of a model, by any of its names, stand for what it left open.
+
+    Of a checkpoint without tokens a survey asks what positions alone decide; chapters ask more of
+    it, with what the source prints.
+    """
+    judged = {
+        record.claim: record
+        for record in records
+        if record.model.split(" (")[0] == model and record.verdict != NOT_COMPUTABLE
+    }
+    return {
+        name: judged.get(name, record) if record.verdict == NOT_COMPUTABLE else record
+        for name, record in column.items()
+    }
 
 
 class Groups(NamedTuple):
@@ -90,40 +101,22 @@ def _in_full(name: str, columns: Mapping[str, Verdicts], models: Sequence[str]) 
     return verdicts == {HOLDS}
 
 
-def table(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
-    """A row a claim: its measure, and for every model sign and value."""
-    cells = {
-        model: {
-            name: f"{records[name].mark} {records[name].short}".strip() for name in survey.ASKED
-        }
-        for model, records in columns.items()
-    }
-    measures = {name: claim(name).measure for name in survey.ASKED}
-    return pd.DataFrame({"measure": measures, **cells}).rename_axis(columns="claim")
+def checks(columns: Mapping[str, Verdicts]) -> Iterator[Check]:
+    """What the page says of the surveys."""
+    met = models_that_meet(columns)
+    by_group = groups(columns)
+    open_ = [name for name in survey.ASKED if columns["gpt2"][name].verdict == NOT_COMPUTABLE]
+    yield says("Thirteen claims on attention heads", len(survey.ASKED) == 13)
+    yield says("No claim holds in full wherever it could be asked", not by_group.in_full)
+    yield says(f"{SPELLED[len(open_)]} could not be asked of GPT-2", len(open_) in SPELLED)
+    yield says("*In all four models and in no null*, in part", by_group.everywhere == ["K13"])
+    yield says("*In shuffled weights as well*", set(by_group.met_by_a_null) == {"K8", "K12"})
+    of_one = {name: met[name] for name in by_group.one_model}
+    asked = {"K14": ["gpt2"], "K3": ["minilm"], "K11": ["whisper-tiny.en"]}
+    yield says("*In one model*: the flat last row in GPT-2", of_one == asked)
+    yield says("*In two or three*: five", len(by_group.others) == 5)
+    yield says("*In none*", set(by_group.nowhere) == {"K5", "K15"})
 
 
-def two_turns(
-    turns: Mapping[str, np.ndarray], drawn: Mapping[str, Sequence[np.ndarray]]
-) -> pd.DataFrame:
-    """A row a model: heads, how many turn about twice, least, median and most turns, and draws.
-
-    turns: [head], by model; drawn: the same of each draw of smooth random positions. draws: the
-    share of these in which more than half of the heads turn about twice.
-    """
-    rows = {}
-    for model, of_heads in turns.items():
-        meets = [about_twice(of_draw).mean() > 0.5 for of_draw in drawn[model]]
-        spread = (of_heads.min(), np.median(of_heads), of_heads.max())
-        rows[model] = (len(of_heads), about_twice(of_heads).sum(), *spread, np.mean(meets))
-    columns = ["heads", "about two", "least", "median", "most", "draws"]
-    return pd.DataFrame(rows.values(), index=pd.Index(rows, name="model"), columns=columns)
-
-
-def about_twice(turns: np.ndarray) -> np.ndarray:
-    """Which waves turn more than 1.5 and less than 2.5 times."""
-    return (turns > 1.5) & (turns < 2.5)
-
-
-def without_query_bias(layer: AttentionLayer) -> AttentionLayer:
-    """The same layer with a query bias of 0."""
-    return replace(layer, b_Q=torch.zeros_like(layer.b_Q))
+#: Numbers as the page writes them.
+SPELLED = {7: "Seven", 8: "Eight"}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from random_models import random_layer
 
 from lnattn.paths import data_folder
-from lnattn_book.chapters import other_models as chapter
+from lnattn_book.chapters import carrying_over as chapter
 from lnattn_book.claims import survey
+from lnattn_book.claims.frozen import frozen_records
 from lnattn_book.claims.verdicts import (
     FAILS,
     HOLDS,
@@ -62,30 +61,28 @@ def test_two_of_three_models_are_others(columns):
     assert groups.everywhere == []
 
 
-def test_the_table_has_sign_and_value_of_every_model(columns):
-    columns["one"]["K3"] = Record(HOLDS, "", short="3 of 4")
-    table = chapter.table(columns)
-    assert table.index.tolist() == list(survey.ASKED)
-    assert table.loc["K3", "one"] == "✓ 3 of 4"
-    assert table.loc["K7", "two"] == "–"
-
-
 def test_the_frozen_surveys_stand_beside_their_nulls():
     columns = chapter.frozen(data_folder() / "results", ("gpt2",))
     assert list(columns) == ["gpt2", "gpt2, null"]
 
 
-def test_turns_are_counted_strictly_between_the_ends_beside_the_draws_that_meet_the_rule():
-    turns = {"one": np.array([1.5, 1.6, 2.4, 2.5]), "two": np.array([7.0, 2.0, 1.0])}
-    half, most = np.array([2.0, 7.0]), np.array([2.0, 2.0, 7.0])
-    table = chapter.two_turns(turns, {"one": [most, most, half, most], "two": [half, half]})
-    assert table.loc["one"].to_list() == [4, 2, 1.5, 2.0, 2.5, 0.75]
-    assert table.loc["two"].to_list() == [3, 1, 1.0, 2.0, 7.0, 0.0]
+def test_what_chapters_asked_stands_where_the_survey_could_not_ask():
+    column = {"K3": Record(NOT_COMPUTABLE, "", claim="K3"), "K4": Record(FAILS, "", claim="K4")}
+    records = [
+        Record(UNDECIDED, "", claim="K3", model="gpt2 (by place alone)"),
+        Record(HOLDS, "", claim="K4", model="gpt2 (frozen)"),
+        Record(HOLDS, "", claim="K3", model="gpt2-medium"),
+    ]
+    together = chapter.with_records(column, records, "gpt2")
+    assert {name: record.verdict for name, record in together.items()} == {
+        "K3": UNDECIDED, "K4": FAILS,
+    }  # fmt: skip
 
 
-def test_only_the_query_bias_is_taken_away():
-    layer = random_layer(0, 8, 2, 4)
-    bare = chapter.without_query_bias(layer)
-    assert not bare.b_Q.any()
-    assert layer.b_Q.any()
-    assert bare.b_K.equal(layer.b_K)
+def test_the_page_says_what_the_frozen_surveys_give():
+    results = data_folder() / "results"
+    columns = chapter.frozen(results)
+    _, records = frozen_records(results / "claims")
+    columns["gpt2"] = chapter.with_records(columns["gpt2"], records, "gpt2")
+    failing = [check.words for check in chapter.checks(columns) if not check.holds]
+    assert failing == []

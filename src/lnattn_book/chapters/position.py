@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -28,6 +28,8 @@ from lnattn.position.measured import (
 from lnattn.position.sigma import inverse_sigma_bands
 from lnattn.position.without_tokens import PositionOnly
 from lnattn.weights import FirstLayer, require_absolute
+from lnattn_book.claims.listed import claim
+from lnattn_book.page import Check, says
 from lnattn_book.studies import samples
 
 
@@ -140,6 +142,16 @@ def heads(position: PositionOnly, bias: PositionBias) -> pd.DataFrame:
     )
 
 
+#: The columns of `heads` that the page shows, and what it calls them.
+SHOWN = {
+    "slope": "T^p: ρ with place",
+    "wavelength": "T^pp: wavelength (places)",
+    "crest": "highest T^pp (places before the query)",
+    "near": "attention on the nearest ten",
+    "wave left": "a key one wave ago, over the best near one",
+}
+
+
 def rising(
     curves: Float[np.ndarray, "*curve position"], queries: Sequence[int]
 ) -> list[Float[np.ndarray, "*curve"]]:
@@ -222,12 +234,12 @@ def waves(heads: pd.DataFrame, near: int) -> Waves:
 
 
 def heights(bias: PositionBias) -> Float[np.ndarray, "head"]:
-    """How far T^pp of the last of `bias.queries` rises over the keys that it sees, 0 left out.
+    """How far T^pp/√d_head of the last of `bias.queries` rises over the keys that it sees.
 
-    Not divided by the scale.
+    Position 0 is left out.
     """
     seen = slice(1, bias.queries[-1] + 1) if bias.causal else slice(1, None)
-    return np.ptp(bias.term_pp().mean[:, -1, seen], axis=-1)
+    return np.ptp(bias.term_pp().mean[:, -1, seen], axis=-1) / bias.scale
 
 
 def looking_near(bias: PositionBias) -> list[int]:
@@ -262,3 +274,104 @@ def on_text(first: FirstLayer) -> OnText:
     windows, _ = samples.sample_windows(first, queries[-1] + 1)
     measured = measured_attention(folded, first.embeddings, windows, queries, terms)
     return OnText(terms, measured, compare_with_position_only(measured, terms))
+
+
+def checks(
+    by_hand: float,
+    seven: OneHead,
+    heads: pd.DataFrame,
+    position: PositionOnly,
+    bias: PositionBias,
+    looking_near: Mapping[float, Sequence[int]],
+    on_text: OnText,
+) -> Iterator[Check]:
+    """What the page says of its numbers; of GPT-2's, but for those of `on_text`.
+
+    by_hand: largest difference of the page's attention from the package's; seven: head 7 and query
+    1000; heads: as the function gives it, of `position` and `bias`; looking_near: heads that put
+    more than half on the nearest ten, by how many times the variance of tokens.
+    """
+    steps = steps_and_line(bias)
+    highest = crest(seven)
+    falls = falls_over_nearest(seven)
+    of_waves = waves(heads, claim("K8").rule["near"])
+    spans = heights(bias)
+    run = range_of_wave(bias, head=1)[1000]
+    near = heads["near"]
+    nearest = near[[3, 4, 7]]
+    middling = near.drop([3, 4, 5, 7, 11])
+    both = heads["is wave"] & (heads["slope"] > 0)
+    up_to = steps[["up to 50", "up to 500", "up to 1000"]]
+    falling = 49 * (1 - up_to["up to 50"])
+    eleven = heads.index != 5
+    high = np.isin(np.arange(len(spans)), [3, 4, 7])
+
+    yield says(
+        "In eleven of its twelve heads", (len(both), both.sum()) == (12, 11), found=both.sum()
+    )
+    yield says("three look near", (near > 1 / 2).sum() == 3, found=(near > 1 / 2).sum())
+    yield says("the slope first runs down", steps["ρ up to 50"].drop([1, 2, 8]) < -0.4)
+    yield says("Another head…query 50 or 500", by_hand < 1e-6, 50, 500)
+    yield says("some 350 keys before it", round(highest.before, -1))
+    yield says("there even a little higher", highest.wave_higher > 0, found=highest.wave_higher)
+    yield says("it is lower by 16", highest.slope_lower)
+    yield says("the wave falls off faster", falls.wave > 3 * falls.slope, found=[*falls])
+    yield says("rise in trend, in every head but 5", heads["slope"][eleven] > 0.97, 5)
+    yield says(
+        "Up to i = 50 the slope of head 7 falls at 48 of 49 steps", 50, 7, round(falling[7], 9), 49
+    )
+    yield says("in no head do nine steps in ten rise", (up_to < 0.9).to_numpy())
+    yield says(
+        "by its lowest place, 84, head 7 has lost 7.1",
+        steps["lowest at"][7],
+        7,
+        steps["falls by"][7],
+    )
+    yield says("in eleven heads R² is .97 and more", 0.97, (steps["straight"] >= 0.97).sum() == 11)
+    yield says("waves of about 540 positions", round(of_waves.wavelength, -1))
+    yield says("head 5 has a bend", 5, heads["waves"][5] < 1, found=heads["waves"][5])
+    yield says(
+        "In heads 3, 4 and 7 they are six times as high as elsewhere, and more",
+        (3, 4, 7),
+        spans[high].min() > 6 * spans[~high].max(),
+        found=spans[high].min() / spans[~high].max(),
+    )
+    yield says(
+        "In every head but 11 near keys score higher than most of the far ones",
+        11,
+        heads["near beats far"].drop(11) > 0.84,
+        heads["near beats far"][11] < 0.5,
+    )
+    yield says("only in heads 0, 1, 9 and 10", of_waves.at_query)
+    yield says(
+        "In six others, head 7 among them", len(of_waves.wave_ago) == 6, 7 in of_waves.wave_ago, 7
+    )
+    yield says("they run from −17 to 12 for query 1000", run.least, run.most, 1000)
+    yield says("less than 2 % as much", position.last.ratio.max())
+    yield says(
+        "3, 4 and 7 put more than 93 % of their attention by position",
+        nearest.index,
+        nearest.min(),
+        near.drop(nearest.index) < 0.93,
+    )
+    yield says(
+        "more than half with the tokens' variance halved or doubled",
+        [list(few) == [3, 4, 7] for few in looking_near.values()],
+    )
+    yield says("put 17 to 28 % there", middling.min(), middling.max())
+    yield says("Heads 5 and 11 look elsewhere", near[[5, 11]].index, near[[5, 11]] < 0.02)
+    yield says("no key one wave ago gets more than 3 %", heads["wave left"].drop([5, 11]).max())
+    average = on_text.comparison["skill"]
+    single = on_text.comparison["skill, one text"]
+    middle = single.median()
+    yield says("explains more than .9 in every head", average.min())
+    yield says("explains between .38 and .81", single.min(), single.max())
+    yield says("the median head about half", 0.43 < middle < 0.53, found=middle)
+    yield says(
+        "A mean's standard error over windows is 0.012 at most",
+        on_text.measured.error[[4, 5], -1, -31:].max(),
+    )
+    yield says(
+        "in the two heads that look nearest",
+        set(on_text.comparison["near, measured"].nlargest(2).index) == {4, 5},
+    )

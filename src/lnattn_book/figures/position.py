@@ -100,11 +100,6 @@ def waves(bias: PositionBias) -> Figure:
     return _curves(bias, terms, TERM_COLOURS["pp"], r"$T^{pp}/\sqrt{d'}$")
 
 
-def sums(bias: PositionBias) -> Figure:
-    """T^p + T^pp of every head for each query (Fig. 3C), drawn as `waves` is."""
-    return _curves(bias, bias.total().mean / bias.scale, BLACK, r"$(T^p + T^{pp})/\sqrt{d'}$")
-
-
 def attention(bias: PositionBias) -> Figure:
     """softmax of (T^p + T^pp)/√d_head for each query (Fig. 3D and 10).
 

@@ -109,9 +109,9 @@ def test_waves_and_their_crests_by_hand():
 
 def test_heights_leave_position_0_and_the_future_out():
     wave = np.array([[[9.0, 1.0, 2.0, 4.0, -7.0]]])  # [head query key]
-    causal = PositionBias((3,), np.zeros((1, 5)), wave, None, 1.0, causal=True)
-    assert position.heights(causal).tolist() == [3.0]
-    assert position.heights(replace(causal, causal=False)).tolist() == [11.0]
+    causal = PositionBias((3,), np.zeros((1, 5)), wave, None, 2.0, causal=True)
+    assert position.heights(causal).tolist() == [1.5]
+    assert position.heights(replace(causal, causal=False)).tolist() == [5.5]
 
 
 def test_text_beside_position_in_the_embedded_model():

@@ -58,14 +58,18 @@ def test_a_sink_is_above_even_and_fades_if_less_than_half_is_left():
 def test_the_switch_needs_a_negative_score_and_a_gain():
     queries = np.full((4, 60), 0.1)
     own = queries * np.array([[3.0], [1.05], [3.0], [0.5]])
-    own[0, 49] = 0.7
     scores = np.array([-1.0, -1.0, 1.0, -1.0])
     divisors = np.linspace(2, 1, 62)
     place = ByPlace(np.array(0.1), np.array(1e-5), own, queries, scores, divisors, {})
-    found = chapter.switch_by_head(place, query=50)
+    found = chapter.switch_by_head(place, scale=4)
     assert found["switch"].tolist() == [True, False, False, False]
-    assert found.loc[0, ["own σ", "ordinary σ"]].tolist() == [0.7, 0.1]
-    assert found["times"][3] == pytest.approx(0.5)
+    assert found["attention, own σ"].tolist() == pytest.approx([0.3, 0.105, 0.3, 0.05])
+    assert found["attention, ordinary σ"].tolist() == pytest.approx([0.1] * 4)
+    assert found["times"].tolist() == pytest.approx([3, 1.05, 3, 0.5])
+    assert found["score, own σ"].tolist() == pytest.approx([-1 / 8, -1 / 8, 1 / 8, -1 / 8])
+    usual = np.median(divisors[1:])
+    assert found["score, ordinary σ"][2] == pytest.approx(1 / 4 / usual)
+    assert set(chapter.SWITCH_FORMATS) == set(found) - {"switch"}
 
 
 def test_a_draw_has_a_switch_where_both_conditions_hold():
@@ -125,7 +129,11 @@ def test_chance_is_of_one_head_and_of_the_best():
     assert chapter.chance(shuffled).strongest == pytest.approx(np.quantile(shuffled[:, 1], 0.95))
 
 
-def test_among_frequent_tokens_alone(known):
-    frequent = known.study.counts >= 25
-    expected = spearmanr(known.study.variance[frequent], known.study.counts[frequent]).statistic
-    assert chapter.among_frequent(known.study, least=25) == pytest.approx(expected)
+def test_what_position_makes_of_the_published_sigma():
+    """Variances that are a quarter of what was published make half of σ."""
+    first, elsewhere = chapter.GPT2_SIGMA.first, chapter.GPT2_SIGMA.elsewhere
+    variance = np.array([first**2 / 4, *[elsewhere**2 / 4] * 5, 0.0])
+    assert chapter.made_by_position(variance) == pytest.approx((0.5, 0.5))
+    sigma = np.array([1.02 * first, elsewhere])
+    place = ByPlace(np.array(0.1), np.array(1e-5), *np.ones((2, 1, 1)), np.ones(1), sigma, {})
+    assert chapter.off_the_published(place) == pytest.approx(0.02)

@@ -23,7 +23,7 @@ CHANGES = [
     ("04", {"PIECE": "##s", "HEAD": 0}),
     ("05", {"HEAD": 5, "QUERY": 50}),
     ("06", {"text": "Another text, and not a long one.", "WITHOUT": "pp"}),
-    ("07", {"HEAD": 5, "QUERY": 500}),
+    ("07", {"HEAD": 5}),
     ("12", {"text": "A text of some other words.", "HEAD": 2, "QUERY": 4, "KEY": 1}),
     ("10", {"NORM": "LayerNorm", "OPTIMISER": "SGD", "SEED": 1}),
 ]

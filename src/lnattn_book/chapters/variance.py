@@ -7,7 +7,7 @@ alone (`lnattn_book.studies.by_place`), models with token embeddings on the book
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,13 +19,15 @@ from scipy.stats import rankdata
 from lnattn.attention.folding import fold
 from lnattn.attention.nulls import permuted_weights
 from lnattn.position.sigma import variances
+from lnattn.position.without_tokens import PositionOnly
 from lnattn.stats import spearman
 from lnattn.weights import FirstLayer, require_absolute
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import claim
 from lnattn_book.claims.survey import SWITCH_WINDOW
+from lnattn_book.page import Check, says
 from lnattn_book.studies import samples
-from lnattn_book.studies.by_place import ByPlace
+from lnattn_book.studies.by_place import GPT2_SIGMA, ByPlace
 from lnattn_book.studies.first_token import FirstTokenSwitch, first_token_switch
 from lnattn_book.studies.variance import (
     FrequencyStudy,
@@ -60,6 +62,26 @@ def plateau(variance: Float[np.ndarray, "position"]) -> Plateau:
     )
 
 
+class OfSigma(NamedTuple):
+    """Which part of the published σ the position embedding alone makes."""
+
+    first: float
+    elsewhere: float
+
+
+def made_by_position(variance: Float[np.ndarray, "position"]) -> OfSigma:
+    """At position 0 and in the median of GPT-2's positions."""
+    return OfSigma(
+        float(variance[0] ** 0.5 / GPT2_SIGMA.first),
+        float(np.median(variance) ** 0.5 / GPT2_SIGMA.elsewhere),
+    )
+
+
+def off_the_published(place: ByPlace) -> float:
+    """By which part σ_0 by the formula, with an ordinary token, exceeds the published one."""
+    return float(place.sigma[0] / GPT2_SIGMA.first - 1)
+
+
 def position_variances(first: FirstLayer) -> Float[np.ndarray, "position"]:
     """Var(p_j) of a model's position embeddings, in double precision."""
     return variances(require_absolute(first).embeddings.W_P.double()).numpy()
@@ -92,22 +114,35 @@ def sinks(attention: Float[np.ndarray, "head query"]) -> pd.DataFrame:
     return table.rename_axis("head")
 
 
-def switch_by_head(place: ByPlace, query: int = 50) -> pd.DataFrame:
+#: How the page prints the columns of `switch_by_head`.
+SWITCH_FORMATS = {
+    "score, own σ": "{:+.1f}",
+    "score, ordinary σ": "{:+.1f}",
+    "attention, own σ": "{:.2%}",
+    "attention, ordinary σ": "{:.2%}",
+    "times": "{:.1f}",
+}
+
+
+def switch_by_head(place: ByPlace, scale: float) -> pd.DataFrame:
     """One row a head of a model by place alone: what the large σ_0 does to attention on position 0.
 
-    'score' is b_QK p_0ᵀ; 'own σ' and 'ordinary σ' attention on position 0 for one query, with σ_0
-    and with the median σ in its place; 'times' the ratio of their means over all queries, 'switch'
-    whether the score is negative and that ratio above what claim K15 asks.
+    'score, …' is T^p at position 0 over √d_head (scale), with σ_0 and with the median σ in its
+    place; 'attention, …' on position 0, in the mean of all later queries; 'times' the ratio of the
+    two, 'switch' whether the score is negative and that ratio above what claim K15 asks.
     """
     gain = claim("K15").rule["gain"]
-    times = place.switch().amplification()
+    own = place.own.mean(axis=1)
+    ordinary = place.ordinary.mean(axis=1)
+    score = place.score / scale
     table = pd.DataFrame(
         {
-            "score": place.score,
-            "own σ": place.own[:, query - 1],
-            "ordinary σ": place.ordinary[:, query - 1],
-            "times": times,
-            "switch": (place.score < 0) & (times > gain),
+            "score, own σ": score / place.sigma[0],
+            "score, ordinary σ": score / np.median(place.sigma[1:]),
+            "attention, own σ": own,
+            "attention, ordinary σ": ordinary,
+            "times": own / ordinary,
+            "switch": (place.score < 0) & (own / ordinary > gain),
         }
     )
     return table.rename_axis("head")
@@ -155,12 +190,6 @@ def frequency(first: FirstLayer) -> Frequency:
     counts, _ = samples.token_counts(first)
     study = frequency_study(folded, first.embeddings, inputs, counts.unigrams)
     return Frequency(inputs, counts.unigrams, counts.tokens, study)
-
-
-def among_frequent(study: FrequencyStudy, least: int = 10_000) -> float:
-    """Rank correlation of Var(e) with the count, among tokens that occur so often at least."""
-    frequent = study.counts >= least
-    return spearman(study.variance[frequent], study.counts[frequent]).rho
 
 
 def shuffled_heads(
@@ -257,3 +286,132 @@ def what_division_leaves(first: FirstLayer, known: Frequency) -> pd.DataFrame:
             "knows frequency": rho,
         }
     return pd.DataFrame(rows).T
+
+
+# ---- What the page says -------------------------------------------------------------------------
+
+
+def checks(
+    gpt2: PositionOnly,
+    place: ByPlace,
+    shuffled: Sequence[int],
+    text: FirstTokenSwitch,
+    words: Mapping[str, Frequency],
+    left: pd.DataFrame,
+    chance: Chance,
+) -> Iterator[Check]:
+    """What the page says of its numbers.
+
+    gpt2, place: position terms of GPT-2, and its attention on position 0; shuffled: in how many
+    heads of each draw there is a switch; words: of book-gpt2 and of MiniLM; text, left, chance: of
+    book-gpt2.
+    """
+    yield from _of_places(gpt2, place)
+    yield from _of_the_switch(switch_by_head(place, gpt2.bias.scale), shuffled)
+    yield from _of_sinks(sinks(place.own), sinks(place.ordinary))
+    yield from _of_text(text)
+    yield from _of_words(words["book-gpt2"], words["MiniLM"], left, chance)
+
+
+def _of_places(gpt2: PositionOnly, place: ByPlace) -> Iterator[Check]:
+    shape = plateau(gpt2.variance)
+    shares = made_by_position(gpt2.variance)
+    doubled = GPT2_SIGMA.first / GPT2_SIGMA.elsewhere
+    yield says("about nine times the median", 8.4 < shape.first < 9.5, found=shape.first)
+    yield says(
+        "the plateau begins at about the twentieth",
+        18 < shape.level_from < 24,
+        shape.share > 0.9,
+        found=shape.level_from,
+    )
+    yield says(
+        "more than twice as large at position 0 as elsewhere", 0, 2 < doubled < 2.5, found=doubled
+    )
+    yield says(
+        "position embedding alone makes 97 % of σ, elsewhere about three quarters",
+        shares.first,
+        0.72 < shares.elsewhere < 0.78,
+        abs(off_the_published(place)) < 0.03,
+    )
+
+
+def _of_the_switch(table: pd.DataFrame, shuffled: Sequence[int]) -> Iterator[Check]:
+    switched = table["switch"].sum()
+    times = table["times"]
+    yield says(
+        "The score is negative in 11 of 12 heads", (table["score, own σ"] < 0).sum(), len(table)
+    )
+    yield says("raises attention on position 0 in 9 of 12 heads", 0, switched, len(table))
+    yield says("7 times in head 1 and 15 times in head 7", times[1], 1, times[7], 7)
+    yield says("in 3 of 12 in the mean of 20 draws", np.mean(shuffled), len(table), len(shuffled))
+    yield says("they reach 6 at most", max(shuffled))
+    yield says(
+        "more than in any of 20 draws of shuffled ones", len(shuffled), switched > max(shuffled)
+    )
+    yield says(
+        "In GPT-2, by place alone, heads 4 and 10 do the same",
+        table.index[(table["score, own σ"] < 0) & (times < 1)],
+    )
+
+
+def _of_sinks(own: pd.DataFrame, ordinary: pd.DataFrame) -> Iterator[Check]:
+    faded = own[own["fades"]]
+    yield says(
+        "In seven heads position 0 gets more than even attention",
+        0,
+        own["sink"].sum() == 7,
+        found=own["sink"].sum(),
+    )
+    yield says(
+        "in five of them less than a twentieth of that is left",
+        len(faded) == 5,
+        faded["left"] < 1 / 20,
+        found=faded["left"],
+    )
+    yield says("only heads 5 and 11 have a sink", ordinary.index[ordinary["sink"]])
+    yield says("neither fades", ~ordinary["fades"])
+    yield says("1.3 to 2.1 times even attention", faded["short"].min(), faded["short"].max())
+    yield says("Head 7 has no sink", 7, not own["sink"][7])
+    yield says(
+        "the same ten heads with either σ",
+        own["halved"] == ordinary["halved"],
+        own["halved"].sum() == 10,
+    )
+
+
+def _of_text(text: FirstTokenSwitch) -> Iterator[Check]:
+    own, ordinary = (cases.mean(axis=(0, 2)) for cases in (text.true, text.median))
+    three = [0, 1, 3]
+    raised = np.flatnonzero(text.amplification() > 1)
+    yield says(
+        "about two and a half times the median",
+        2.5 < text.sigma_ratio < 2.75,
+        found=text.sigma_ratio,
+    )
+    yield says("it draws attention in two heads", len(raised) == 2, len(own) == 8, found=raised)
+    yield says("Heads 0, 1 and 3 have a positive score", three, text.score[three] > 0)
+    yield says(
+        "nearly half of their attention, with the large one they give it 7 %",
+        np.abs(ordinary[three] - 0.45) < 0.05,
+        own[three].max(),
+        np.ptp(own[three]) < 0.01,
+        found=ordinary[three],
+    )
+
+
+def _of_words(
+    known: Frequency, minilm: Frequency, left: pd.DataFrame, chance: Chance
+) -> Iterator[Check]:
+    strengths = np.array([found.rho for found in known.study.head_correlations])
+    divided = left.loc["σ of the layer"]
+    yield says(
+        "a rank correlation between variance and count of −.36",
+        known.study.variance_correlation.rho,
+    )
+    yield says("variance rises with the count (+.68)", minilm.study.variance_correlation.rho)
+    yield says("half of the spread of lengths survives", 0.45 < divided["left"] < 0.55)
+    yield says("more closely than before, −.42", divided["knows frequency"])
+    yield says("between −.26 and −.48", strengths.max(), strengths.min())
+    passing = (np.abs(strengths) > chance.strongest).sum()
+    yield says("five heads pass it", passing == 5, found=passing)
+    yield says("one half, which none has here", np.abs(strengths) < 1 / 2)

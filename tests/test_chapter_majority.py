@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from lnattn.paths import data_folder
 from lnattn_book.chapters import majority as chapter
 from lnattn_book.studies.majority.long_runs import Curves, Experiment
-from lnattn_book.studies.majority.task import AUTHORS, majority_data
 from lnattn_book.studies.majority.train import MajorityPlan
 
 EPOCHS = np.array([0, 10, 20, 30])
@@ -150,14 +150,6 @@ def test_runs_are_paired_by_seed_and_rate():
     ]
 
 
-@pytest.mark.parametrize("scheme", ["uniform", AUTHORS])
-def test_examples_whose_rarest_class_occurs_once(scheme):
-    """Counted one example at a time."""
-    counts = majority_data(500, scheme=scheme, seed=3).train.tolist()
-    once = [min(count for count in example if count > 0) == 1 for example in counts]
-    assert chapter.share_of_ones(scheme, seed=3, examples=500) == pytest.approx(np.mean(once))
-
-
 def test_settings_are_compared_row_by_row():
     table = chapter.compared_settings({"here": BOTH}, "authors", "layernorm", [0.8])
     assert table.loc["here"].to_dict() == pytest.approx(
@@ -170,3 +162,26 @@ def test_widths_at_which_an_arm_never_arrives_have_no_ratio():
     slow = curves("authors", [[0.1, 0.9, 0.9, 0.9]] * 2, d_model=16)
     ratios = chapter.width_ratios([FAST, SLOW, wide, slow], "authors", "layernorm")
     assert {width: ratio.value for width, ratio in ratios.items()} == {8: 2.5}
+
+
+def test_the_robustness_pages_sentences_hold_of_the_frozen_runs_and_fail_of_others():
+    folder = data_folder() / "results" / "majority"
+    names = ("authors", "parts", "sweep", "width", "normals")
+    authors, parts, sweep, width, normals = (Experiment.read(folder, name) for name in names)
+    base = {"learning_rate": 1e-3, "initial_scale": 1.0}
+    at_base = [sweep.of(arm, **base) for arm in sweep.arms]
+    together = [*parts.curves, *at_base]
+    late = pd.Series({run.arm: chapter.epochs_to_level(run) for run in together})
+    last = pd.Series({run.arm: run.accuracy[:, -1].mean() for run in together})
+    pair = Experiment(tuple(sweep.of(arm, **base) for arm in ("layernorm", "authors")), {})
+    settings = {"ours": pair, "theirs": authors}
+    both = chapter.compared_settings(settings, "authors", "layernorm", (0.6, 0.7, 0.75))
+    arrived = chapter.width_ratios([*at_base, *width.curves], "rms", "layernorm")
+    asked = chapter.robustness_checks(late, last, sweep, both, arrived, 2, normals)
+    assert [check.words for check in asked if not check.holds] == []
+    asked = chapter.robustness_checks(late, last * 0, sweep, both[::-1], arrived, 5, normals)
+    assert [check.words for check in asked if not check.holds] == [
+        "but these runs end lower",
+        "Their setting is a little harder",
+        "two seeds a setting",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from unittest.mock import Mock
 
@@ -12,10 +13,16 @@ from scipy.stats import ttest_1samp
 
 from experiments.sentiment.run import TABLE_4
 from lnattn.paths import data_folder
+from lnattn.storage import read_result
 from lnattn_book.chapters import unselectable_robustness as chapter
 from lnattn_book.studies.keys_by_layer import LayerVerdicts
-from lnattn_book.studies.language_models import FrozenArm, LongRuns
-from lnattn_book.studies.unselectable_words import MarkedSentence, Sentiment
+from lnattn_book.studies.language_models import (
+    FrozenArm,
+    LongRuns,
+    frozen_arms,
+    read_table_1,
+)
+from lnattn_book.studies.unselectable_words import MarkedSentence, Sentiment, frozen_words
 
 # ---- Sizes ---------------------------------------------------------------------------------------
 
@@ -238,3 +245,39 @@ def test_ratios_are_of_the_widths_that_were_asked():
     assert chapter.furthest(chapter.ratios(LAW, RECORD, "gpt2")) == (0.5, 0.4, 0.6)
     table = chapter.ratio_table(LAW, RECORD)
     assert table.loc["GPT-2, positions", "d′ = 4"] == "1.20 [1.10, 1.30]"
+
+
+# ---- The page ------------------------------------------------------------------------------------
+
+
+def asked_of(drawn, judged, law, record):
+    """What the page asks of the frozen experiments; drawn, law: may be others than those."""
+    results = data_folder() / "results"
+    folder = results / "selectability"
+    shares, sentences, _ = frozen_words(folder)
+    found = [
+        chapter.tokens_seen(frozen_arms(folder)),
+        drawn,
+        LongRuns.read(folder),
+        chapter.bold_words(sentences, float(shares["share_in_any_layer"])),
+        Sentiment.read(folder, "sentiment"),
+        chapter.layers_at_hand(results, ["minilm", "book-gpt2", "book-llama", "gpt2"]),
+    ]
+    checks = [*chapter.checks(*found, judged), *chapter.checks_beside_the_law(law, record, judged)]
+    return [check.words for check in checks if not check.holds]
+
+
+def test_the_pages_sentences_hold_and_fail_of_other_numbers():
+    folder = data_folder() / "results" / "selectability"
+    drawn = chapter.drawn_windows(read_table_1(folder)[0])
+    law, record = read_result(folder, "law")
+    judged = dict.fromkeys(record["sets"], "holds") | {"full": "fails", "gpt2": "fails"}
+    assert asked_of(drawn, judged | {"B10": "undecided"}, law, record) == []
+    swapped = replace(drawn, exact=drawn.searched, searched=drawn.exact)
+    less = dict(law) | {"ratio": law["ratio"] - 1}
+    assert asked_of(swapped, judged | {"B10": "holds", "minilm": "fails"}, less, record) == [
+        "fewer unselectable keys than there are, in every layer",
+        "So … is undecided",
+        "fewer keys are lost, never more",
+        "It holds without scaling",
+    ]

@@ -17,7 +17,6 @@ from lnattn_book.page import Check, says
 from lnattn_book.studies.majority import long_runs
 from lnattn_book.studies.majority.encoder import ARMS
 from lnattn_book.studies.majority.long_runs import Curves, Experiment
-from lnattn_book.studies.majority.task import majority_data
 from lnattn_book.studies.majority.train import MajorityPlan, angles_to_ones
 
 #: The test accuracy at which the chapter and its robustness page count epochs.
@@ -201,6 +200,12 @@ def epochs_by(curves: Iterable[Curves], setting: Callable[[MajorityPlan], Any]) 
     return pd.Series(epochs).unstack()
 
 
+def shown_epochs(epochs: pd.DataFrame) -> Styler:
+    """`epochs_by` as the page shows it."""
+    table = epochs.rename(NAMES).rename_axis(columns="epochs to 80 %")
+    return table.style.format(lambda count: "never" if np.isinf(count) else f"{count:g}")
+
+
 def runs_above(
     experiment: Experiment, upper: str, lower: str, rates: Iterable[float]
 ) -> list[bool]:
@@ -212,13 +217,6 @@ def runs_above(
         low = experiment.of(lower, **plan)
         above += (high.accuracy[:, -1] > low.accuracy[:, -1]).tolist()
     return above
-
-
-def share_of_ones(scheme: str, seed: int, examples: int = 20_000) -> float:
-    """The share of examples whose rarest class that occurs does so just once."""
-    counts = majority_data(examples, scheme=scheme, seed=seed).train.astype(int)
-    rarest = np.where(counts > 0, counts, np.iinfo(int).max).min(axis=1)
-    return float((rarest == 1).mean())
 
 
 def compared_settings(
@@ -398,3 +396,75 @@ def _checks_in_space(three_d: Experiment, end: float) -> Iterator[Check]:
     right = endings(three_d)["mean"]
     yield says("the runs end at 70 % right, with RMSNorm at 91 %", right["layernorm"], right["rms"])
     yield says("must end below 30 degrees, and ends at 29.8", end, end, near == 30)
+
+
+# ---- What the robustness page says ---------------------------------------------------------------
+
+
+def robustness_checks(
+    late: pd.Series,
+    last: pd.Series,
+    sweep: Experiment,
+    settings: pd.DataFrame,
+    arrived: Mapping[int, long_runs.Estimate],
+    seeds: int,
+    normals: Experiment,
+) -> Iterator[Check]:
+    """What the page on robustness says of its runs.
+
+    late, last: by arm, epochs to `LEVEL` and accuracy at the end; settings: as `compared_settings`
+    has them, ours first; arrived: as `width_ratios` has them, RMSNorm over LayerNorm.
+    """
+    small_values = late["small-values"] / late["authors"]
+    yield says(
+        "it is the short values that slow learning down", small_values > 0.7, found=small_values
+    )
+    small_scores = late["small-scores"] / late["rms"]
+    yield says("are no handicap on the way", small_scores < 1.15, found=small_scores)
+    lower = last["rms"] - last["small-scores"]
+    yield says("but these runs end lower", lower > 0.01, found=lower)
+    yield from _checks_of_rates(sweep)
+    ours, theirs = settings.iloc[0], settings.iloc[1]
+    ends = settings.columns[settings.columns.str.endswith("ends")]
+    levels = settings.columns[settings.columns.str.startswith("slower")]
+    harder = ours[ends] - theirs[ends]
+    yield says("Their setting is a little harder", harder.between(0, 0.05), found=harder)
+    factor = theirs[levels] / ours[levels]
+    yield says("by much the same factors", factor.between(0.7, 1.4), found=factor)
+    at_8, at_16, at_32 = (arrived[width] for width in (8, 16, 32))
+    yield says("two seeds a setting", seeds == 2)
+    yield says(
+        "At width 8 RMSNorm takes 1.27 times as long as LayerNorm [1.07, 1.47], at 16 0.93 times",
+        8,
+        (at_8.value, at_8.low, at_8.high),
+        16,
+        at_16.value,
+    )
+    yield says("and at 32 as long", 32, at_32.value == 1)
+    one_other, *several = [name for name in normals.arms if name != "layernorm"]
+    other = 100 * np.array(end_lead(normals, one_other, "layernorm"))
+    yield says("Over five seeds", len(normals.of("layernorm").seeds) == 5)
+    yield says("ends 0.3 points above … [−1.5, 2.2]", other)
+    behind = [-100 * end_lead(normals, name, "layernorm")[0] for name in several]
+    yield says("three end 6 points below it, and five 30", behind, len(behind) == 2)
+
+
+def _checks_of_rates(sweep: Experiment) -> Iterator[Check]:
+    tuned = tuned_ratio(sweep, "authors", "layernorm")
+    yield says("takes one and a half times as long", 1.3 < tuned < 1.7, found=tuned)
+    at_scale_1 = epochs_by(
+        [run for run in sweep.curves if run.plan.initial_scale == 1],
+        lambda plan: plan.learning_rate,
+    )
+    usual = at_scale_1[1e-3]["authors"] / at_scale_1[1e-3]["layernorm"]
+    yield says("twice as long at the paper's rate", usual > 2, found=usual)
+    yield says(
+        "At scale 1 a larger rate shortens the way of all",
+        1,
+        at_scale_1[1e-3] > at_scale_1[3e-3],
+        at_scale_1[3e-3] > at_scale_1[1e-2],
+    )
+    at_largest = at_scale_1[1e-2]
+    yield says("RMSNorm draw level", at_largest["layernorm"] == at_largest["rms"])
+    above = runs_above(sweep, "rms", "layernorm", rates=(1e-3, 3e-3, 1e-2))
+    yield says("RMSNorm ends above LayerNorm in every pair of runs", above)

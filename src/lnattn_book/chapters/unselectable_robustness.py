@@ -6,7 +6,7 @@ Brody et al. 2023, §4.2, Tables 1, 3 and 4, App. D and E.2. Runs are those that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from jaxtyping import Float, Int
 
 from lnattn_book.chapters.unselectable import PLACES, SETS, TABLE_1, short_runs
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.page import Check, says
 from lnattn_book.studies.exposure import exposure, lead
 from lnattn_book.studies.keys_by_layer import PROPERTIES, LayerVerdicts
 from lnattn_book.studies.language_models import FrozenArm, LongRuns, mean_and_interval
@@ -326,3 +327,98 @@ def lost_in_a_quarter(layers: Mapping[str, LayerVerdicts]) -> pd.DataFrame:
     }
     columns = ["of a head's keys", *(f"more of: {what}" for what in PROPERTIES)]
     return pd.DataFrame(rows, index=columns).rename_axis("lost in a quarter").T
+
+
+# ---- What the page says --------------------------------------------------------------------------
+
+
+def checks(
+    seen: int,
+    drawn: DrawnWindows,
+    long: LongRuns,
+    bold: BoldWords,
+    sentiment: Sentiment,
+    all_layers: Mapping[str, LayerVerdicts],
+    judged: Mapping[str, str],
+) -> Iterator[Check]:
+    """What the page says of its experiments; judged: the verdict on B10."""
+    yield says(
+        "saw 2.6 million tokens each, 0.3 % of the paper's", seen, seen / TOKENS_OF_THE_PAPER
+    )
+    yield says(
+        "fewer unselectable keys than there are, in every layer", drawn.exact > drawn.searched
+    )
+    yield says("Seeds differ by several points", drawn.between_seeds > 2, found=drawn.between_seeds)
+    yield from _checks_of_long_runs(long)
+    yield says("So … is undecided", judged["B10"] == "undecided")
+    yield says("One of the paper's seven bold words", bold.lost == 1, bold.marked == 7)
+    yield says("two times in five", 0.35 < bold.by_chance < 0.45, found=bold.by_chance)
+    yield from _checks_of_classifiers(sentiment)
+    lost = [int(one.unselectable[0].sum()) for one in all_layers.values()]
+    yield says("No key is unselectable", np.array(lost) == 0, found=lost)
+    most = max(float(one.by_head(1).max()) for one in all_layers.values())
+    yield says("up to three tenths of a head's keys", 0.25 < most < 0.35, found=most)
+    of_tokens_and_places = [one.common(1)[:2, 2].max() for one in all_layers.values()]
+    yield says(
+        "not of more frequent tokens and do not stand later",
+        np.array(of_tokens_and_places) < 0.535,
+        found=of_tokens_and_places,
+    )
+
+
+def checks_beside_the_law(
+    law: Mapping[str, np.ndarray], record: Mapping[str, Any], judged: Mapping[str, str]
+) -> Iterator[Check]:
+    """What the page says of keys beside Gaussian ones; judged: the verdicts on U4, by set."""
+    least = [np.nanmin(ratios(law, record, kind).value) for kind in record["sets"]]
+    yield says("fewer keys are lost, never more", np.array(least) > 1, found=least)
+    fails = ("full", "gpt2")
+    yield says(
+        "It holds without scaling",
+        [judged[kind] == ("fails" if kind in fails else "holds") for kind in record["sets"]],
+    )
+
+
+def _checks_of_long_runs(long: LongRuns) -> Iterator[Check]:
+    heads = long.shares("full", PLACES["in the heads"])
+    layers = long.shares("no-scaling", PLACES["in the layer"])
+    yield says(
+        "Unselectable keys do not go away with training",
+        heads[:, -1].mean() > 0.95,
+        layers[:, -1].mean() > 0.35,
+    )
+    unscaled = loss_above(long, "no-scaling", "full")
+    yield says(
+        "from 0.044 nats for scaling's harm to 0.074 for its use", -unscaled.low, unscaled.high
+    )
+    rises = ends_of_arms(long)["largest rise"]
+    yield says(
+        "The unscaled arm is the unstable one", rises["no-scaling"] > 2 * rises["full"], found=rises
+    )
+    yield says("the highest tried in every arm", best_rates(long) == {max(long.rates)})
+
+
+def _checks_of_classifiers(sentiment: Sentiment) -> Iterator[Check]:
+    learn = seeds_that_learn(sentiment)
+    chosen = sentiment.record["search"]["none"]["chosen"]
+    yield says(
+        "learns as well, if its initial weights are larger than BERT's",
+        learn == sentiment.right.shape[1],
+        chosen["initial_scale"] > 0.02,
+    )
+    less = -classifiers_compared(sentiment)
+    right = less[["right", "right, to", "right, from"]]
+    yield says(
+        "right 3.8 points less often [−1.4, 8.9] than with the projection alone, 3.0 [−2.5, 8.5]",
+        right.to_numpy(),
+    )
+    lost = less[["lost", "lost, to", "lost, from"]]
+    yield says(
+        "1.2 points less often [−1.3, 3.9], with nothing 0.5 [−0.1, 1.1]",
+        lost.to_numpy(),
+    )
+    arms = {"no-scaling": "projection only", "none": "nothing"}
+    marks = table_4(sentiment, arms).iloc[:-1]
+    words = marks.index.get_level_values(1)[marks.any(axis=1)].tolist()
+    yield says("Of the six words", len(marks) == 6)
+    yield says("one is lost here: wild", words == ["wild"])

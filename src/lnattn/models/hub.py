@@ -305,7 +305,7 @@ def _watching(what: str, size: int | None) -> type[tqdm]:
     """
     most = LONGEST_UNSTATED if size is None else size
 
-    class Watching(tqdm):  # type: ignore[type-arg]
+    class Watching(tqdm):
         def __init__(self, *words: Any, **options: Any) -> None:
             options.pop("name", None)
             super().__init__(*words, **options)

@@ -52,7 +52,7 @@ def measure_leads(runs: Experiment, pairs: Sequence[tuple[str, str]]) -> dict[st
 
 def exchanged(
     generator: np.random.Generator, runs: Experiment, other: str = "rms"
-) -> tuple[Experiment, ...]:
+) -> tuple[Experiment, str]:
     """The arm with projection and another, exchanged with probability one half in each seed."""
     curves = [runs.of(PROJECTED), runs.of(other)]
     common = [seed for seed in curves[0].seeds if seed in curves[1].seeds]
@@ -66,10 +66,10 @@ def exchanged(
         return np.where(chosen, other, mine), np.where(chosen, mine, other)
 
     both = {name: dealt(name) for name in OF_RUNS}
-    parts = [
-        replace(one, seeds=tuple(common), **{name: arrays[side] for name, arrays in both.items()})
-        for side, one in enumerate(curves)
-    ]
+    parts = []
+    for side, one in enumerate(curves):
+        runs_of_side: dict[str, Any] = {name: arrays[side] for name, arrays in both.items()}
+        parts.append(replace(one, seeds=tuple(common), **runs_of_side))
     return (replace(runs, curves=tuple(parts)), other)
 
 

@@ -192,16 +192,14 @@ class Rule:
 
         def measured(thresholds: Mapping[str, Any]) -> tuple[Any, list[Any]]:
             # Most measures ask for no threshold, and to draw the null model's takes longest.
-            for asked, *measured_before in known:
+            for asked, measures, nulls in known:
                 if all(thresholds[name] == value for name, value in asked.items()):
-                    measures, nulls = measured_before
                     return measures, nulls
             place = At(thresholds, own)
             measures = self.measure(place, *results, **named)
-            computable = not isinstance(measures, NotComputable)
-            nulls = (
-                self.null_measures(measures, model, place, *results, **named) if computable else []
-            )
+            nulls = []
+            if not isinstance(measures, NotComputable):
+                nulls = self.null_measures(measures, model, place, *results, **named)
             known.append((place.asked, measures, nulls))
             return measures, nulls
 
@@ -230,7 +228,7 @@ class Rule:
         """What is measured of the null model, draw by draw; [] where it was not asked."""
         if self.null is None:
             return []
-        again = partial(self.measure, place, **named)
+        again: Callable[..., Any] = partial(self.measure, place, **named)
         return self.null.measures(self.claim, model, measures, again, results)
 
     def judge(

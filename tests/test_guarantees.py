@@ -34,6 +34,7 @@ RELATIVE = {
     "gptj": {},
     "gpt_neox": {},
     "olmo": {},
+    "olmo2": {},
     "falcon-groups": {},
     "bloom": {},
     "mpt": {},

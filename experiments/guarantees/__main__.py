@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ from lnattn_book.studies.samples import token_counts
 #: Vocabularies up to this size are asked whole; of others so many queries of a kind.
 SMALL, QUERIES = 10_000, 500
 #: Draws of heads in random order, with so many queries; draws for G4; counts of written tokens.
-NULLS, NULL_QUERIES, NEVER_NULLS, WRITTEN = 20, 100, 3, 5
+NULLS, NULL_QUERIES, NEVER_NULLS, WRITTEN = 20, 100, 1, 5
 
 
 class Asked(NamedTuple):
@@ -124,7 +125,8 @@ def written(model: AnyFirstLayer, counts: Counts) -> np.ndarray:
     return np.flatnonzero(often)
 
 
-def study(model: AnyFirstLayer, counts: Counts, counted: str) -> Guaranteed:
+def study(model: AnyFirstLayer, counts: Counts, counted: str, nulls: int) -> Guaranteed:
+    """G1 to G3 of a model."""
     begun = time.perf_counter()
     asked = asked_of(model, counts)
     heads = range(model.attention.n_heads)
@@ -136,18 +138,10 @@ def study(model: AnyFirstLayer, counts: Counts, counted: str) -> Guaranteed:
     few = Asked(*(side[:, :: max(1, side.shape[1] // NULL_QUERIES)] for side in asked))
     few = Asked(*(side[:, :NULL_QUERIES] for side in few))
     by_chance = []
-    for seed in range(NULLS):
+    for seed in range(nulls):
         null = permuted_weights(model, seed, heads_only=True)
         by_chance.append([found_in(texts_of(null, head, None), few) for head in heads])
     print(f"{model.name}: {time.perf_counter() - begun:.0f} s with nulls", flush=True)
-    never = np.empty((2, 0))
-    null_never = np.empty((0, 2, 0))
-    if model.embeddings.vocab_size <= SMALL:
-        never = np.stack([never_in(model, head) for head in heads], axis=-1)
-        nulls = (permuted_weights(model, seed, heads_only=True) for seed in range(NEVER_NULLS))
-        null_never = np.stack(
-            [np.stack([never_in(null, head) for head in heads], axis=-1) for null in nulls]
-        )
 
     def stacked(rows: list[list[Found]], name: str) -> np.ndarray:
         """[vocabulary or draw, kind, head, token]."""
@@ -164,8 +158,8 @@ def study(model: AnyFirstLayer, counts: Counts, counted: str) -> Guaranteed:
         null_least=stacked(by_chance, "least"),
         null_greatest=stacked(by_chance, "greatest"),
         null_near=stacked(by_chance, "near"),
-        never=never,
-        null_never=null_never,
+        never=np.empty((2, 0)),
+        null_never=np.empty((0, 2, 0)),
         record=provenance(
             what="least and greatest attention over all texts of 64 tokens",
             model=model.name,
@@ -174,11 +168,21 @@ def study(model: AnyFirstLayer, counts: Counts, counted: str) -> Guaranteed:
             near=NEAR,
             vocabularies=list(VOCABULARIES),
             written=len(vocabularies[1]),
-            nulls=NULLS,
+            nulls=nulls,
             seconds=round(time.perf_counter() - begun, 1),
             **{name: model.provenance.get(name) for name in named},
         ),
     )
+
+
+def with_never(found: Guaranteed, model: AnyFirstLayer) -> Guaranteed:
+    """The same with G4 asked, of the model and of heads in random order."""
+    heads = range(model.attention.n_heads)
+    nulls = (permuted_weights(model, seed, heads_only=True) for seed in range(NEVER_NULLS))
+    never, *null_never = (
+        np.stack([never_in(asked, head) for head in heads], axis=-1) for asked in (model, *nulls)
+    )
+    return replace(found, never=never, null_never=np.stack(null_never))
 
 
 def run(args: argparse.Namespace) -> None:
@@ -189,13 +193,18 @@ def run(args: argparse.Namespace) -> None:
             counts = Counts.load(args.counts)
             counted = f"{counts.record['documents']} Wikipedia articles, {counts.sha256}"
         out = args.out / (args.named or name)
-        frozen(study(model, counts, counted).write(out), "arrays", "guarantees MODELS")
+        found = study(model, counts, counted, args.nulls)
+        frozen(found.write(out), "guarantees", "guarantees MODELS")
+        if model.embeddings.vocab_size <= SMALL:
+            found = with_never(found, model)
+            frozen(found.write(out), "guarantees", "guarantees MODELS")
 
 
 def parser() -> argparse.ArgumentParser:
     whole = new_parser("guarantees", __doc__)
     whole.add_argument("model", nargs="+", help="a folder, or a name")
     whole.add_argument("--as", dest="named", help="folder of the result, for one model")
+    whole.add_argument("--nulls", type=int, default=NULLS, help="draws of heads in random order")
     whole.add_argument("--counts", type=Path, help="counts of pairs in its tokens")
     whole.add_argument("--out", type=Path, default=data_folder() / "results")
     return whole

@@ -18,8 +18,9 @@ A learned sink is one summand more, the same in every text.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, Protocol, no_type_check
+from typing import Any, NamedTuple, Protocol, no_type_check
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -31,7 +32,7 @@ from lnattn.compiled import compiled, in_threads, thread_count
 from lnattn.errors import ShapeError, TokenError
 from lnattn.ids import TokenIds, whole_ids
 from lnattn.inputs import require, whole_number
-from lnattn.rotary.fold import fold_relative
+from lnattn.rotary.fold import FoldedRelative, fold_relative
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer, apply_rotary
 from lnattn.stats import blocks
 from lnattn.weights import FirstLayer
@@ -299,7 +300,7 @@ class _Relative:
     def __init__(self, model: RelativeFirstLayer, head: int, length: int, place: int) -> None:
         folded = fold_relative(model.attention)
         embeddings = model.embeddings
-        self.folded = folded
+        self.embeddings = embeddings
         self.place = place
         # Of a whole text, since some models turn by other angles in long ones.
         self.tables = None
@@ -309,14 +310,17 @@ class _Relative:
         if folded.bias is not None:
             self.bias = folded.bias(place - torch.arange(length))[head].to(folded.W_Q.dtype)
         key_head = head * len(folded.W_K) // folded.n_heads
-        shape = (embeddings.vocab_size, folded.d_head)
-        self.queries = folded.W_Q.new_empty(shape)
-        keys = folded.W_Q.new_empty(shape)
+        if not any(norm is not None and norm.joint for norm in (folded.norm_Q, folded.norm_K)):
+            folded, head, key_head = _alone(folded, head, key_head), 0, 0
+        self.folded = folded
+        self.head = head
+        keys = folded.W_K.new_empty(embeddings.vocab_size, folded.d_head)
         for block in folded.blocks(embeddings.vocab_size):
-            rows = embeddings.rows(block)
-            self.queries[block] = folded.queries(rows)[head]
-            keys[block] = folded.keys(rows)[key_head]
+            keys[block] = folded.keys(embeddings.rows(block))[key_head]
         self.keys = self._turned(keys, 0)
+
+    def _queries(self, ids: Tensor) -> Float[Tensor, "n d_head"]:
+        return self.folded.queries(self.embeddings.rows(ids))[self.head]
 
     def _turned(self, x: Tensor, distance: int) -> Tensor:
         """Rows turned as at a distance from place 0, or backwards."""
@@ -328,7 +332,7 @@ class _Relative:
         return one_place[:, 0]
 
     def sides(self, ids: Tensor, at: int, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        return self._turned(self.queries[ids], self.place - at), self.keys[tokens]
+        return self._turned(self._queries(ids), self.place - at), self.keys[tokens]
 
     def scaled(self, products: Tensor, at: int | list[int]) -> Tensor:
         return self.folded.capped(products if self.bias is None else products + self.bias[at])
@@ -338,13 +342,26 @@ class _Relative:
         low = keys.new_empty(len(ids), len(free))
         high = torch.empty_like(low)
         for block in blocks(len(ids), len(tokens), _SCORES):
-            queries = self.queries[ids[block]]
+            queries = self._queries(ids[block])
             products = keys.new_empty(len(queries), len(tokens))
             for place, at in enumerate(free):
                 torch.mm(self._turned(queries, self.place - at), keys.mT, out=products)
                 low[block, place] = products.amin(dim=1)
                 high[block, place] = products.amax(dim=1)
         return self.scaled(low, free), self.scaled(high, free)
+
+
+def _alone(folded: FoldedRelative, head: int, key_head: int) -> FoldedRelative:
+    """A block of one head, so that none is projected in vain."""
+    own = {"Q": slice(head, head + 1), "K": slice(key_head, key_head + 1)}
+    parts: dict[str, Any] = {"sinks": None}
+    for side, alone in own.items():
+        parts |= {f"{name}_{side}": getattr(folded, f"{name}_{side}")[alone] for name in "Wb"}
+        norm = getattr(folded, f"norm_{side}")
+        if norm is not None:
+            norm = replace(norm, gamma=norm.gamma[alone], beta=norm.beta[alone])
+        parts[f"norm_{side}"] = norm
+    return replace(folded, **parts)
 
 
 class _Learned:

@@ -172,6 +172,12 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.queries)
 
+    def at(self, places: Int[np.ndarray, "some"]) -> Pieces:
+        """Some of them."""
+        return Pieces(
+            *(getattr(self, name)[places] for name in ("queries", "keys", "share", "count"))
+        )
+
 
 def continuation_pieces(counts: Counts, classes: TokenClasses, rule: PieceRule) -> Pieces:
     """The pieces that fit a rule; there may be none.

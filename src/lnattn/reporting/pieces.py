@@ -6,7 +6,6 @@ import numpy as np
 
 from lnattn.affinity.subwords import (
     PIECE_RULES,
-    Pieces,
     Subwords,
     continuation_pieces,
     subword_ranks,
@@ -43,17 +42,8 @@ def subwords_of(evidence: Evidence) -> tuple[Subwords, int]:
     fitting = len(pieces)
     if fitting > MOST:
         chosen = np.random.default_rng(evidence.seed).choice(fitting, MOST, replace=False)
-        pieces = _at(pieces, np.sort(chosen))
+        pieces = pieces.at(np.sort(chosen))
     return subword_ranks(vectors_of(evidence, pieces.queries), pieces, seed=evidence.seed), fitting
-
-
-def _at(pieces: Pieces, places: np.ndarray) -> Pieces:
-    return Pieces(
-        queries=pieces.queries[places],
-        keys=pieces.keys[places],
-        share=pieces.share[places],
-        count=pieces.count[places],
-    )
 
 
 def subwords(evidence: Evidence) -> Part:

@@ -17,6 +17,7 @@ from lnattn.models.checkpoints import load_first_layer
 from lnattn.models.modules import first_layer
 from lnattn.progress import progress_bar
 from lnattn.reporting.about import about
+from lnattn.reporting.every_text import every_text
 from lnattn.reporting.evidence import Evidence
 from lnattn.reporting.fold_error import fold_error
 from lnattn.reporting.heads import heads
@@ -43,6 +44,7 @@ PARTS: dict[str, tuple[str, Callable[[Evidence], Part]]] = {
     "sigma": ("σ and its spread", sigma),
     "keys": ("Keys that no query can select", unselectable),
     "subwords": ("Do heads join pieces of words?", subwords),
+    "guarantees": ("What its heads guarantee", every_text),
 }
 #: What the record of a report calls itself, so that it is known again.
 WHAT = "report on a first layer"

@@ -23,7 +23,7 @@ from lnattn.rotary.weights import AnyFirstLayer
 from lnattn.stats import blocks
 from lnattn.storage import provenance
 from lnattn.text.counts import Counts
-from lnattn_book.chapters.for_every_text import LENGTH, NEAR, VOCABULARIES, Guaranteed
+from lnattn_book.studies.guaranteed import LENGTH, NEAR, VOCABULARIES, Guaranteed
 from lnattn_book.studies.samples import token_counts
 
 #: Vocabularies up to this size are asked whole; of others so many queries of a kind.

@@ -27,7 +27,7 @@ LENGTH, MOST, FEWEST = 32, 60, 20
 
 
 class Promised(NamedTuple):
-    """Least and greatest attention of pieces to the predecessors at their side, one place before."""
+    """Least and greatest attention of pieces to their main predecessors, one place before."""
 
     pieces: Pieces
     least: Float[np.ndarray, "head piece"]
@@ -92,7 +92,9 @@ def every_text(evidence: Evidence) -> Part:
         (f"head {number}", row.iloc[0], row.iloc[0], row.iloc[1])
         for number, row in table.iterrows()
     ]
-    figure = intervals(rows, "Least and greatest attention to the token before", spec=".0%")
+    figure = intervals(
+        rows, "Least and greatest attention to the token before", reference=0.5, spec=".0%"
+    )
     _, words = evidence.counted()
     return Part(
         name="guarantees",

@@ -24,6 +24,7 @@ from lnattn_book.studies.by_place import ByPlace
 from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.distance_terms import RotaryStudy
 from lnattn_book.studies.joining_runs import JoiningRuns
+from lnattn_book.studies.guaranteed import Guaranteed
 from lnattn_book.studies.keys_by_layer import LayerVerdicts
 from lnattn_book.studies.language_models import LongRuns
 from lnattn_book.studies.layers_above import LayersAbove
@@ -44,6 +45,7 @@ READERS: dict[str, Callable[[Path, str], object]] = {
     first_layers.POSITIONS: first_layers.HeadShares.read,
     first_layers.TEXT: first_layers.HeadShares.read,
     RotaryStudy.NAME: RotaryStudy.read,
+    Guaranteed.NAME: Guaranteed.read,
     SwitchStudy.NAME: SwitchStudy.read,
     ConstantsStudy.NAME: ConstantsStudy.read,
     ByPlace.NAME: ByPlace.read,

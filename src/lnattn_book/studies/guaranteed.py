@@ -1,4 +1,4 @@
-"""What the chapter *For every text* states: guarantees of a first layer, and what is said of them.
+"""Guarantees of a first layer over all texts, and what the rules G1 to G4 say of them.
 
 `experiments/guarantees` asks a model, and its README has the rules in words; they are older than
 the numbers.
@@ -50,8 +50,8 @@ class Guaranteed(Result):
     null_least: Float[np.ndarray, "draw kind head null_token"]
     null_greatest: Float[np.ndarray, "draw kind head null_token"]
     null_near: Float[np.ndarray, "draw kind head null_token"]
-    never: Float[np.ndarray, "what head"]
-    null_never: Float[np.ndarray, "null what head"]
+    never: Float[np.ndarray, "what asked_head"]
+    null_never: Float[np.ndarray, "null what asked_head"]
     record: Mapping[str, Any]
 
 

@@ -13,7 +13,6 @@ from lnattn.stats import Correlation
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.studies.layers_above import LayersAbove
 from lnattn_book.studies.random_keys import RandomGrid
-from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy
 from lnattn_book.studies.unselectable_words import MarkedSentence
 
 #: A number, with a fraction or without.
@@ -160,24 +159,6 @@ def fading(*heads: np.ndarray, noise: float = 0.01) -> np.ndarray:
     return np.asarray(np.stack(heads) * np.exp(noise * texts))
 
 
-def constants(heads: int, texts: int = 1, turns: int = 1, **arrays: np.ndarray) -> ConstantsStudy:
-    """A study of a rotary model's constants with these arrays; the others are of zeros."""
-    by_text = np.zeros((1, 2, texts, heads))
-    rest: dict[str, Any] = {
-        "nats": np.zeros(heads),
-        "matched": np.zeros(heads),
-        "turned_nats": np.zeros((turns, heads)),
-        "queries": np.ones((2, texts), dtype=np.int64),
-        "turned_attention": by_text,
-        "turned_ed": by_text,
-        "sum_variance": np.ones((4, heads)),
-        "null_variance": np.ones((1, 4, heads)),
-        "massive": np.ones((3, heads)),
-        "null_massive": np.ones((1, 3, heads)),
-    }
-    return ConstantsStudy(**(rest | arrays), record={})
-
-
 def layers_that_find(*shares: float) -> LayersAbove:
     """Tables of layers that find these shares of 400 pieces, where chance finds 5 %."""
     layers = len(shares)
@@ -197,29 +178,3 @@ def layers_alone(*shares: float) -> LayersAbove:
     is_found = np.ones((2, len(shares), 10), dtype=bool)
     chance = np.ones((2, len(shares), 3))
     return LayersAbove(is_found, chance, chance, far, spread, spread, {})
-
-
-def looking_back(
-    more: float, by_ed: float, nats: float, noise: float = 0.01
-) -> tuple[SwitchStudy, ConstantsStudy]:
-    """Of two heads, of which the first pays so much more from pieces, in forty texts."""
-    generator = np.random.default_rng(0)
-    queries = np.full((2, 40), 30)
-
-    def sums(first: float) -> np.ndarray:
-        means = np.zeros((2, 40, 2))
-        means[0, :, 0] = first
-        return 30 * (0.2 + means + noise * generator.standard_normal(means.shape))
-
-    attention = sums(more)
-    shares = sums(by_ed)[None]
-    texts = SwitchStudy(queries, attention, shares, shares, attention[None], {"terms": ["ed"]})
-    weights = constants(
-        2,
-        queries=queries,
-        nats=array(nats, 0.1),
-        turned_nats=generator.standard_normal((999, 2)),
-        turned_attention=np.stack([sums(0.0) for _ in range(5)]),
-        turned_ed=np.stack([sums(0.0) for _ in range(5)]),
-    )
-    return texts, weights

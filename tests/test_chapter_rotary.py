@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from made_up import constants
 from scipy.stats import t as student
 
 import lnattn
@@ -85,24 +84,6 @@ def test_phases_by_hand():
     assert row["slow"] == pytest.approx(0.75)
     assert row["fast ones reach"] == pytest.approx(1)
     assert row["all reach"] == pytest.approx(0.25 - 0.75)
-
-
-def test_constants_by_hand():
-    """Of head 1 a tenth of the variance is left, four fifths of it T^e; its keys come last."""
-    made = constants(
-        2,
-        sum_variance=np.array([[1.0, 4.0], [3.0, 5.0], [0.0, 0.2], [4.0, 0.8]]),
-        null_variance=np.array([[[1.0, 1.0], [0.0, 0.0], [0.0, 3.0], [0.0, 0.0]]]),
-        massive=np.array([[2.0, 3.0, 4.0], [0.1, 0.2, 0.3], [0.4, 0.5, 0.6]]),
-        null_massive=np.ones((1, 3, 3)),
-    )
-    table = chapter.nearly_sums(made)
-    assert table["r"].tolist() == pytest.approx([np.sqrt(0.5), np.sqrt(0.9)])
-    assert table.loc[1, ["rest", "of it any → token"]].tolist() == pytest.approx([0.1, 0.8])
-    assert table["r in random order"].tolist() == pytest.approx([1, 0.5])
-    sides = chapter.massive(made)
-    assert sides.index.tolist() == ["queries 0", "queries 1", "keys 0"]
-    assert sides.loc["keys 0"].tolist() == [4.0, 0.3, 0.6]
 
 
 def test_skills_of_two_models(study):

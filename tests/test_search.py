@@ -16,7 +16,7 @@ pytestmark = needs_site
 WANTED = {
     "RoPE": "notebooks/12-rotary",
     "rotary positions": "notebooks/12-rotary",
-    "the switch": "notebooks/13-the-switch",
+    "the switch": "notebooks/13-for-every-text",
     "later layers": "notebooks/layers-above",
     "run": "book/how-to-re-execute",
     "how to run": "book/how-to-re-execute",

@@ -22,7 +22,6 @@ from made_up import (
     grid_of_keys,
     layers_alone,
     layers_that_find,
-    looking_back,
     marked,
     measured,
     near,
@@ -466,15 +465,6 @@ TRIALS: dict[str, list[Trial]] = {
         Trial("fails", FAILS, array(1, 2, 3.1), array(2, 3, 4)),
         Trial("noise", UNDECIDED, array(0, 1, 2), array(1, 1, 1)),
         Trial("two pairs", UNDECIDED, array(2, 2.1), array(1, 1)),
-    ],
-    "D9": [
-        Trial("holds", HOLDS, *looking_back(0.5, 0.4, 4.0)),
-        Trial("another term does it", HOLDS_IN_PART, *looking_back(0.5, 0.1, 4.0)),
-        Trial(
-            "constants that are turned do it as well", HOLDS_IN_PART, *looking_back(0.5, 0.4, 0.5)
-        ),
-        Trial("both kinds look back alike", NOT_SEEN, *looking_back(0.02, 0.02, 4.0)),
-        Trial("noise", UNDECIDED, *looking_back(0.12, 0.1, 4.0, noise=0.2)),
     ],
     "N7": [
         Trial("holds", HOLDS, written(0.1, 0.3, 0.79)),

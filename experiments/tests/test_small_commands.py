@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,14 +12,12 @@ from families import make, save
 
 from experiments.command import place
 from experiments.place_alone import __main__ as place_alone
-from experiments.switch import __main__ as switch
 from experiments.waves import __main__ as waves
 from lnattn import load_first_layer
 from lnattn.paths import data_folder
 from lnattn_book.claims.nulls import read_nulls
 from lnattn_book.frozen.kinds import read
 from lnattn_book.studies.by_place import ByPlace
-from lnattn_book.studies.switch import SwitchStudy, texts_of
 from lnattn_book.studies.waves import turns
 
 
@@ -64,19 +61,3 @@ def test_place_alone_freezes_what_positions_say(tmp_path, checkpoint):
     assert frozen.own.shape[0] == first.attention.n_heads
     assert frozen.record["command"] == command
     assert frozen.record["weights_sha256"] == first.provenance["weights_sha256"]
-
-
-def test_switch_freezes_a_run_under_its_kind_and_seed(tmp_path, monkeypatch):
-    model = load_first_layer("book-gpt2")
-    texts = [ids[:48] for ids in texts_of(model)[:4]]
-    last = SimpleNamespace(model=model, tokens=7, plan=SimpleNamespace(attention="causal", seed=3))
-    monkeypatch.setattr("lnattn_book.studies.switch.texts_of", lambda _: texts)
-    monkeypatch.setattr(switch, "snapshot_after", lambda folder, tokens: last)
-    switch.run(switch.parser().parse_args(["run", "--out", str(tmp_path / "switch")]))
-    folder = tmp_path / "switch" / "causal-3"
-    read(folder / "switch.json")
-    frozen = SwitchStudy.read(folder)
-    assert not (folder / "constants.json").exists(), "its positions are learned"
-    assert frozen.attention.shape[-2] == 2, "texts of even number, and of odd number"
-    assert frozen.record["tokens_trained"] == 7
-    assert frozen.record["command"].endswith("switch RUNS/causal-3 --out data/results/switch")

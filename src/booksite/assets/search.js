@@ -11,7 +11,7 @@ const MEANT = [
   [/^(how (to|do i) )?(re-?)?(run|execute|install)\b/, "book/how-to-re-execute", ""],
   [/\bcit(e|ing|ation)\b/, "book/index", "#how-to-cite"],
   [/\b(rope|rotary)\b/, "notebooks/12-rotary", ""],
-  [/^(the )?switch$|\blook(s|ing)? back\b/, "notebooks/13-the-switch", ""],
+  [/^(the )?switch$|\blook(s|ing)? back\b|\b(every|worst) text|\bguarantee/, "notebooks/13-for-every-text", ""],
   [/\b(layers? above|(later|deeper) layers?)\b/, "notebooks/layers-above", ""],
   [/^variances?$/, "notebooks/07-variance", ""],
   [/^(the )?(claims?|verdicts?)$/, "book/claims", ""],

@@ -21,7 +21,6 @@ from lnattn.weights import FirstLayer
 from lnattn_book.page.style import DISTANCE_NAMES
 from lnattn_book.studies.distance_terms import RotaryStudy
 from lnattn_book.studies.language_models import mean_and_interval
-from lnattn_book.studies.switch import ConstantsStudy, correlation_of
 from lnattn_book.studies.twins import Twins
 
 #: A frequency that turns by less than this from one token to the next hardly tells them apart.
@@ -199,41 +198,6 @@ def in_words(values: Float[np.ndarray, "seed"], level: float = 0.95) -> str:
     """A mean over seeds and its interval by Student's t."""
     mean, low, high = mean_and_interval(np.asarray(values, dtype=float), level)
     return f"{mean:.3f} [{low:.3f}, {high:.3f}]"
-
-
-# ---- Constants -----------------------------------------------------------------------------------
-
-
-def nearly_sums(study: ConstantsStudy) -> pd.DataFrame:
-    """How nearly the scores of each head are f(q, Δ) + g(q, k): r, and what the rest is made of.
-
-    rest: of the variance between the keys of a query; the last column: r with the head's weights in
-    random order, the median of the draws.
-    """
-    distance, pair, ee, e = study.sum_variance
-    in_random_order = np.stack([correlation_of(null) for null in study.null_variance])
-    return pd.DataFrame(
-        {
-            "r": correlation_of(study.sum_variance),
-            "rest": (ee + e) / (distance + pair + ee + e),
-            "of it any → token": e / (ee + e),
-            "r in random order": np.median(in_random_order, axis=0),
-        }
-    ).rename_axis("head")
-
-
-def massive(study: ConstantsStudy) -> pd.DataFrame:
-    """The largest coordinate of each head's queries and of each key head's keys.
-
-    Columns: its root mean square, by the mean of its head's; the share of the constant in its
-    energy, and in that of the other coordinates together.
-    """
-    times, largest, rest = study.massive
-    keys = len(times) - study.n_heads
-    sides = [f"queries {head}" for head in range(study.n_heads)]
-    sides += [f"keys {head}" for head in range(keys)]
-    columns = {"times the mean": times, "constant": largest, "constant in the others": rest}
-    return pd.DataFrame(columns, index=pd.Index(sides, name="side"))
 
 
 #: Kinds of twins, as the page calls them.

@@ -1,96 +1,43 @@
-"""D9, S13 and S14 of models that are alike but for their seed: over seeds.
+"""S13 and S14 of models that are alike but for their seed: over seeds.
 
 Claims, thresholds and readers' words are those of one model (`ours`); what is compared with them
-are means over seeds. `experiments/switch` and `experiments/layers_above` say how, and said so
-before any number.
+are means over seeds. `experiments/layers_above` says how, and said so before any number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from lnattn_book.claims import ours
-from lnattn_book.claims.conditions import above, any_of, below
 from lnattn_book.claims.intervals import Interval
-from lnattn_book.claims.measures import Detail, Measures
-from lnattn_book.claims.over_seeds import apart, chosen, in_most_seeds, one, over_seeds
-from lnattn_book.claims.rules import At, Effect, Parts, rule
+from lnattn_book.claims.measures import Detail
+from lnattn_book.claims.rules import At, Effect
+from lnattn_book.studies.language_models import mean_and_interval
 from lnattn_book.studies.layers_above import LayersAbove
-from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy, chance_of
-
-# ---- D9 ------------------------------------------------------------------------------------------
 
 
-def in_chosen_heads(
-    at: At, texts: Sequence[SwitchStudy], weights: Sequence[ConstantsStudy]
-) -> dict[str, Any]:
-    """Of the head chosen in each seed, what D9 asks, over seeds; studies are in halves."""
-    rows = []
-    turned: list[list[dict[str, float]]] = [[] for _ in weights[0].turned_attention]
-    for text, weight in zip(texts, weights, strict=True):
-        of_ed = text.shares[text.of("ed")]
-        head = chosen(text.attention, text.queries)
-        row = in_head(head, at.share, text.queries, text.attention, of_ed)
-        chance = chance_times_heads(weight.nats, weight)[head]
-        by_weights = {"nats": weight.nats[head], "matched": weight.matched[head]}
-        rows.append({**row, "chance": chance, **by_weights})
-        on_text = zip(weight.turned_attention, weight.turned_ed, weight.turned_nats, strict=False)
-        for draw, (attention, ed, nats) in zip(turned, on_text, strict=True):
-            head = chosen(attention, weight.queries)
-            row = in_head(head, at.share, weight.queries, attention, ed)
-            draw.append({**row, "chance": chance_times_heads(nats, weight)[head]})
-    nulls = Detail([switched(draw) for draw in turned])
-    return {**switched(rows), "turned": nulls, "seeds": len(texts)}
+def over_seeds(values: Any, level: float = 0.95) -> Interval:
+    """Means over seeds with their intervals by Student's t; values: [seed] or [seed what].
+
+    Several intervals hold together, with `level` for all of them.
+    """
+    table = np.asarray(values, dtype=np.float64)
+    columns = table.reshape(len(table), -1).T
+    each = 1 - (1 - level) / len(columns)
+    return Interval.rows([mean_and_interval(column, each) for column in columns])
 
 
-def in_head(
-    head: int, share: float, queries: np.ndarray, attention: np.ndarray, ed: np.ndarray
-) -> dict[str, float]:
-    """Pieces less words of the attention, of T^ed, and of T^ed less a share of the attention."""
-    sums = {"more": attention, "by_ed": ed, "beyond": ed - share * attention}
-    return {name: float(apart(of_name, queries, 1)[head]) for name, of_name in sums.items()}
+def rounded(interval: Any) -> tuple[float, ...]:
+    """A mean and the ends of its interval, to two places: as pages say them.
 
-
-def chance_times_heads(nats: np.ndarray, study: ConstantsStudy) -> Float[np.ndarray, "head"]:
-    """The share of turned k₀ that reach as far, times the number of heads."""
-    return chance_of(nats, study.turned_nats) * len(nats)
-
-
-def switched(rows: Sequence[Mapping[str, float]]) -> dict[str, Interval]:
-    """Over seeds."""
-    columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    chance = in_most_seeds(columns.pop("chance"))
-    means = {name: over_seeds(column) for name, column in columns.items()}
-    shown = {name: one(means[name]) for name in ("nats", "matched") if name in means}
-    return means | shown | {"chance": chance}
-
-
-@rule(
-    "D9",
-    measure=in_chosen_heads,
-    effect=Effect(
-        "more", unit="of the attention (one head a seed)", null=0, n="seeds", pick="largest"
-    ),
-    null=ours.d9.null,
-    not_seen=True,
-    unsure="more seeds",
-)
-def switch(m: Measures, at: At) -> Parts:
-    """With rotary positions a head looks back when the query continues a word."""
-    asks = above(m.more, at.more)
-    return {
-        "a head looks back from pieces more than from words": any_of(asks),
-        "T^ed makes most of it there": any_of(asks & above(m.beyond, 0)),
-        "the weights alone tell": any_of(asks & below(m.chance, at.level)),
-    }
-
-
-# ---- S13 and S14 ---------------------------------------------------------------------------------
+    >>> rounded(Interval(0.123, -0.004, 0.25))
+    (0.12, -0.0, 0.25)
+    """
+    return tuple(round(float(end), 2) for end in interval)
 
 
 def joined_over_seeds(at: At, tables: Sequence[LayersAbove]) -> dict[str, Any]:

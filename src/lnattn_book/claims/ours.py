@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
 from scipy.stats import binomtest
 
 from lnattn.affinity.by_distance import DistanceGrid
 from lnattn.affinity.subwords import TOPS, PieceRule, Subwords, TokenClasses
 from lnattn.errors import ResultError
-from lnattn.stats import bootstrap_means, resampled_counts
+from lnattn.stats import bootstrap_means
 from lnattn_book.claims.arms import ARMS_EXCHANGED, PROJECTED, measure_leads
 from lnattn_book.claims.conditions import (
     above,
@@ -45,7 +43,6 @@ from lnattn_book.studies.joining_runs import JoiningRuns
 from lnattn_book.studies.language_models import mean_and_interval
 from lnattn_book.studies.layers_above import LayersAbove
 from lnattn_book.studies.majority.long_runs import Experiment
-from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy, chance_of
 
 # ---- Pieces of words -----------------------------------------------------------------------------
 
@@ -351,74 +348,6 @@ def kinds_exchanged(
 def d5(m: Measures, at: At) -> Decision:
     """Rotary positions leave more to words in the first layer."""
     return Decision(above(m.more, 0), needs={"more pairs": at_least(m.pairs, at.pairs)})
-
-
-def looking_back(at: At, texts: SwitchStudy, weights: ConstantsStudy) -> dict[str, Any]:
-    """What pieces pay to the token before beyond words, and what T^ed makes of it, by head."""
-    ed = texts.shares[texts.of("ed")]
-    turned = [
-        {
-            "more": pieces_less_words(attention, weights.queries),
-            "beyond": pieces_less_words(of_ed - at.share * attention, weights.queries),
-            "chance": chance_of(nats, weights.turned_nats),
-        }
-        for attention, of_ed, nats in zip(
-            weights.turned_attention, weights.turned_ed, weights.turned_nats, strict=False
-        )
-    ]
-    return {
-        "more": pieces_less_words(texts.attention, texts.queries),
-        "by_ed": pieces_less_words(ed, texts.queries),
-        "beyond": pieces_less_words(ed - at.share * texts.attention, texts.queries),
-        "nats": weights.nats,
-        "matched": weights.matched,
-        "chance": weights.chance,
-        "turned": Detail(turned),
-    }
-
-
-def pieces_less_words(
-    sums: Float[np.ndarray, "kind text head"], queries: Int[np.ndarray, "kind text"]
-) -> Interval:
-    """Mean over pieces less mean over words, with intervals over texts that hold for all heads."""
-    # Both kinds see the same texts drawn anew: their difference is paired.
-    drawn = texts_drawn(queries.shape[1])
-    resampled = (drawn @ sums) / (drawn @ queries[..., None])  # [kind draw head]
-    low, high = np.quantile(resampled[0] - resampled[1], (0.025, 0.975), axis=0)
-    means = sums.sum(axis=1) / queries.sum(axis=1)[:, None]
-    return Interval(means[0] - means[1], low, high).bonferroni()
-
-
-@lru_cache
-def texts_drawn(texts: int) -> Float[np.ndarray, "draw text"]:
-    """How often each text counts in 2,000 bootstrap samples, the same for all that is compared."""
-    return resampled_counts(texts, 2000).astype(np.float64)
-
-
-def turned(m: Measures, generator: np.random.Generator) -> dict[str, Any]:
-    """The measures of one of the models whose k₀ was turned."""
-    return dict(m.turned[int(generator.integers(len(m.turned)))])
-
-
-@rule(
-    "D9",
-    measure=looking_back,
-    effect=Effect("more", unit="of the attention (largest head)", null=0, pick="largest"),
-    # Head, frequencies and strengths stay; where the frequencies meet is left to chance.
-    null=NullModel(
-        "the same model, k₀ turned by a random angle in every plane of the rotation", turned
-    ),
-    not_seen=True,
-)
-def d9(m: Measures, at: At) -> Parts:
-    """With rotary positions a head looks back when the query continues a word."""
-    asks = above(m.more, at.more)
-    by_chance = at.level / np.size(m.chance)
-    return {
-        "a head looks back from pieces more than from words": any_of(asks),
-        "T^ed makes most of it there": any_of(asks & above(m.beyond, 0)),
-        "the weights alone tell": any_of(asks & below(m.chance, by_chance)),
-    }
 
 
 # ---- Normalisation and keys ----------------------------------------------------------------------

@@ -30,7 +30,6 @@ from lnattn_book.studies.language_models import LongRuns
 from lnattn_book.studies.layers_above import LayersAbove
 from lnattn_book.studies.majority.long_runs import Experiment
 from lnattn_book.studies.small_models import read_looks
-from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy
 from lnattn_book.studies.unselectable_words import Sentiment
 
 #: By kind, what reads a file by its folder and name; `ResultError` where it is damaged.
@@ -46,8 +45,6 @@ READERS: dict[str, Callable[[Path, str], object]] = {
     first_layers.TEXT: first_layers.HeadShares.read,
     RotaryStudy.NAME: RotaryStudy.read,
     Guaranteed.NAME: Guaranteed.read,
-    SwitchStudy.NAME: SwitchStudy.read,
-    ConstantsStudy.NAME: ConstantsStudy.read,
     ByPlace.NAME: ByPlace.read,
     "survey": survey.read_survey,
     "survey-null": survey.read_survey,

@@ -33,7 +33,6 @@ from lnattn_book.studies.ablation.losses import Ablations
 from lnattn_book.studies.affinity_study import affinity_computed, counts_and_source
 from lnattn_book.studies.distance_terms import RotaryStudy, rotary_study
 from lnattn_book.studies.keys_by_layer import LayerVerdicts
-from lnattn_book.studies.switch import ConstantsStudy, SwitchStudy, constants_study, switch_study
 from lnattn_book.studies.whole_models import ablation_study, layers_study
 
 #: By how much a few AUROCs may differ. One jumps by at most 1/negatives, 1.2e-4 of 8,192 tokens,
@@ -136,18 +135,6 @@ def _rotary(model: str, folder: Path, files: Sequence[Path | str] = ()) -> Path:
     return rotary_study(first, counts, sample, source=source).write(folder)
 
 
-def _switch(model: str, folder: Path) -> Path:
-    first = load_first_layer(model)
-    return switch_study(first, _source(first)).write(folder)
-
-
-def _constants(model: str, folder: Path) -> Path:
-    first = load_first_layer(model)
-    if not isinstance(first, RelativeFirstLayer):
-        raise ResultError(f"{first.name} adds its positions to its input; it has no such study.")
-    return constants_study(first, _source(first)).write(folder)
-
-
 def _source(first: AnyFirstLayer) -> dict[str, Any]:
     """Which weights were asked, and with which texts."""
     named = ("weights_sha256", "revision", "metadata")
@@ -201,11 +188,6 @@ STUDIES = (
     Study(Ablations.NAME, _ablation, tolerance=0.01, relative=None, long=True, program=PROGRAM),
     # Four terms by distance (D1, D3).
     Study(RotaryStudy.NAME, _rotary, tolerance=1e-3, relative=True, program=PROGRAM),
-    # Who looks back (D9), and what constants account for.
-    Study(SwitchStudy.NAME, _switch, tolerance=1e-3, relative=None, long=True, program=PROGRAM),
-    Study(
-        ConstantsStudy.NAME, _constants, tolerance=1e-3, relative=None, long=True, program=PROGRAM
-    ),
 )
 
 

@@ -147,7 +147,9 @@ def checks(
     yield says("Every window lies inside", measured.inside)
     ends = measured.least.mean(), measured.greatest.mean()
     yield says("on average from .12 to .44", *ends)
-    yield says("12 % of the pieces give their main predecessor half or more", joins.found, joins.head == 3)
+    yield says(
+        "12 % of the pieces give their main predecessor half or more", joins.found, joins.head == 3
+    )
     words = joins.nulls["whole words"]
     yield says("of whole words one in a thousand", 0.0005 < words < 0.0015, found=words)
     yield says("with wrong predecessors it is 12 % as well", joins.nulls["wrong predecessors"])
@@ -159,6 +161,8 @@ def checks(
     yield says("12 % are, and in heads of random weights 8 %", switch.found, random)
     yield says("it does not say that they are apart", switch.says == "no more than its nulls")
     yield says("Of all tokens none of its heads promises anything", joining(minilm).found == 0)
-    yield says("gives it half in every text from 72 % of the pieces", written.found, written.head == 2)
+    yield says(
+        "gives it half in every text from 72 % of the pieces", written.found, written.head == 2
+    )
     heads = [near(study, v).found for study in studies.values() for v in (0, 1)]
     yield says("No head of the three models looks near in every text", max(heads) == 0)

@@ -23,8 +23,8 @@ from lnattn_book.studies.ablation.losses import Ablations
 from lnattn_book.studies.by_place import ByPlace
 from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.distance_terms import RotaryStudy
-from lnattn_book.studies.joining_runs import JoiningRuns
 from lnattn_book.studies.guaranteed import Guaranteed
+from lnattn_book.studies.joining_runs import JoiningRuns
 from lnattn_book.studies.keys_by_layer import LayerVerdicts
 from lnattn_book.studies.language_models import LongRuns
 from lnattn_book.studies.layers_above import LayersAbove

@@ -164,5 +164,16 @@ def checks(
     yield says(
         "gives it half in every text from 72 % of the pieces", written.found, written.head == 2
     )
+    smol, whisper = studies["smollm2-135m-q4"], studies["whisper-tiny.en"]
+    nothing = [joining(smol, vocabulary).found for vocabulary in (0, 1)]
+    yield says("In SmolLM2 no head promises anything with either", max(nothing) == 0)
+    pairs = apart(whisper)
+    trifles = medians(whisper, pairs.head or 0)
+    yield says("83 % of pairs are apart", pairs.found)
+    yield says(
+        "the median piece is promised less than 1 %, and so is the median word at most",
+        trifles["pieces, least"],
+        trifles["words, greatest"] < 0.01,
+    )
     heads = [near(study, v).found for study in studies.values() for v in (0, 1)]
-    yield says("No head of the three models looks near in every text", max(heads) == 0)
+    yield says("No head of the five models looks near in every text", max(heads) == 0)

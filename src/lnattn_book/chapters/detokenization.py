@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +24,7 @@ from lnattn.errors import ShapeError
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 from lnattn_book.claims.ours import piece_rule
+from lnattn_book.page import Check, says
 from lnattn_book.studies.affinity_study import affinity_study, counts_and_source
 from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.query_classes import CLASSES, ClassAuroc
@@ -178,3 +179,71 @@ def share_of_stripes(heat: Float[np.ndarray, "head query key"]) -> Float[np.ndar
     rows = scores.mean(axis=2).var(axis=1)
     columns = scores.mean(axis=1).var(axis=1)
     return (rows + columns) / scores.var(axis=(1, 2))
+
+
+#: A query and a head, and the share of the query's neighbours met in either order, [key].
+Walks = Mapping[tuple[str, int], Mapping[str, Float[np.ndarray, "key"]]]
+
+
+def checks(
+    heads: HeadsOfAModel,
+    area: float,
+    by_count: float,
+    walks: Walks,
+    firsts: pd.DataFrame,
+    order: float,
+) -> Iterator[Check]:
+    """What the page says of MiniLM.
+
+    area, by_count: AUROC of ##script by head 4 and by the list; firsts: of `list_against_heads`;
+    order: of `area_of_a_fixed_order`.
+    """
+    ten = heads.found.table(10).loc["best"]
+    once = heads.found.table(1).loc["best"]
+    areas = wrong_queries(heads.study)
+    frequency, cosine = heads.study.common_baselines
+
+    yield says("27 % of the pieces find their predecessor", ten["found"])
+    yield says(
+        "mostly head 4 or 5; chance gives 3.5 %",
+        4,
+        5,
+        ten["chance"],
+        share_of_heads(heads.found, (4, 5)) > 0.8,
+    )
+    yield says("Of all pieces 11 % find it as the very first", once["found"])
+    yield says("With a dozen heads and 2,609 pieces", len(heads.found.pieces), len(areas) == 12)
+    yield says(
+        "Nearly three pieces in four are not found in this layer", 0.7 < 1 - ten["found"] < 0.75
+    )
+    yield says(
+        "Its AUROC is 0.46 all the same, less than a coin's; the list has 0.94", area, by_count
+    )
+    of_script = firsts[[heads.names[query] == "##script" for query in firsts["query"]]]
+    yield says(
+        "Head 4 ranks java first of all keys for ##script",
+        of_script["head"],
+        [heads.names[key] == "java" for key in of_script["key"]],
+    )
+    leton = walks["##leton", 4]
+    yield says(
+        "meets 30 % of the neighbours with its first key",
+        lambda: walks["##script", 4]["the head's order"][0],
+    )
+    yield says(
+        "At ##leton the head wins",
+        leton["the head's order"].mean() > 0.9 > 0.7 > leton["keys by frequency"].mean(),
+        found=[met.mean() for met in leton.values()],
+    )
+    yield says("the list wins at 166 of 249", (firsts["list"] > firsts["area"]).sum(), len(firsts))
+    yield says(
+        "Frequency beats every head: 0.93 in the mean, where the best head of MiniLM has 0.73",
+        frequency,
+        areas["area"].max(),
+        frequency > areas["area"],
+    )
+    yield says("which counted none of this text, has 0.84", order, order > areas["area"])
+    yield says("asked with the wrong query, head 2 still has 0.58", 2, areas.loc[2, "wrong query"])
+    leading = [areas[column].idxmax() for column in ("area", "about the query")]
+    yield says("head 2 leads before the subtraction and after it", 2, np.equal(leading, 2))
+    yield says("In MiniLM it is 0.52, just above a coin", cosine)

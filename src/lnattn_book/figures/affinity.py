@@ -22,15 +22,12 @@ from lnattn_book.page.style import (
     ring,
     words_at,
 )
-from lnattn_book.studies.detokenization import COMMON_BASELINES, HEAD_BASELINES, AffinityResult
+from lnattn_book.studies.detokenization import AffinityResult
 
 #: A tint of T^ee's colour, on which black can be read.
 _PALE = "#a9cfe4"
 #: Steps of colour of a noisy map: few, since each pixel's shade is in the page.
 _SHADES = 11
-#: Marker and colour of every baseline; the bars, made of T^ee, have that term's colour.
-_LOOK = {"shuffled": ("x", BLACK), "wrong query": ("o", BLACK), "reversed": ("<", BLACK)}
-_LINES = {"frequency": ("--", BLACK), "cosine": (":", GREY)}
 
 
 def same_token(study: AffinityResult, ringed: int) -> Figure:
@@ -65,13 +62,14 @@ def heat_maps(study: AffinityResult, columns: int = 4) -> Figure:
 
 
 def auroc_bars(study: AffinityResult) -> Figure:
-    """Mean AUROC of every head with its interval, and all baselines (compare Fig. 2D).
+    """Mean AUROC of every head with its interval, with a wrong query, and of a list (cf. Fig. 2D).
 
-    Ringed: the head with the largest area, when it is asked with the wrong query.
+    Ringed: the head with the largest area, when it is asked with the wrong query. The list: of
+    frequent tokens.
     """
     table = study.table()
     heads = np.arange(study.n_heads)
-    figure, ax = plt.subplots(figsize=(WIDTH, 4.2))
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.4))
     errors = np.abs(table[["low", "high"]].to_numpy().T - table["auroc"].to_numpy())
     # Bars start at 0.5: to the left and right of it lies what a coin would not give.
     look = {
@@ -83,18 +81,16 @@ def auroc_bars(study: AffinityResult) -> Figure:
     }
     ax.bar(heads, table["auroc"] - 0.5, bottom=0.5, yerr=errors, **look)
     ax.axhline(0.5, color=BLACK, lw=0.8)
-    for name in HEAD_BASELINES:
-        marker, colour = _LOOK[name]
-        ax.plot(heads, table[name], marker, color=colour, mfc="white", label=name, ms=6)
-    for name, value in zip(COMMON_BASELINES, study.common_baselines, strict=True):
-        dash, colour = _LINES[name]
-        ax.axhline(value, color=colour, ls=dash)
-        words_at(ax, name, (heads[-1] + 0.6, value), (0, 4), ha="right", color=colour)
+    wrong = table["wrong query"]
+    ax.plot(heads, wrong, "o", color=BLACK, mfc="white", label="with a wrong query", ms=6)
+    frequency, _cosine = study.common_baselines
+    ax.axhline(frequency, color=BLACK, ls="--")
+    words_at(ax, "the list", (heads[-1] + 0.6, frequency), (0, 4), ha="right")
     top = int(table["auroc"].argmax())
-    ring(ax, top, table["wrong query"].iloc[top])
-    lowest = min(0.4, float(table[["low", *HEAD_BASELINES]].min(axis=None)) - 0.02)
+    ring(ax, top, wrong.iloc[top])
+    lowest = min(0.4, float(table[["low", "wrong query"]].min(axis=None)) - 0.02)
     ax.set(xlabel="head", ylabel="mean AUROC", ylim=(lowest, 1), xticks=heads)
-    legend(figure, columns=3)
+    legend(figure)
     return figure
 
 

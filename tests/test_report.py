@@ -528,7 +528,7 @@ def test_odd_models(name, tmp_path):
             assert "\n" not in sentence
             assert "nan" not in sentence
     missing = {part.name for part in made.parts if part.is_missing}
-    assert {"joining", "subwords"} <= missing  # no counts of these tokens ship
+    assert {"joining", "subwords", "guarantees"} <= missing  # no counts of these tokens ship
     assert "lnattn count" in " ".join(made.part("joining").sentences)
     assert not missing & {"about", "fold-error", "heads", "sigma", "keys"}
     made.write(tmp_path / "report.html")
@@ -538,7 +538,7 @@ def test_a_bare_module_without_tokenizer():
     model = random_gpt2(seed=3, vocab=40, context=32).float()
     made = lnattn.report(model)
     missing = {part.name for part in made.parts if part.is_missing}
-    assert missing == {"heads", "joining", "keys", "subwords"}
+    assert missing == {"heads", "joining", "keys", "subwords", "guarantees"}
     assert "no tokenizer" in texts_of(made)["heads"]
     assert "rounding" in texts_of(made)["fold-error"]
     ids = torch.randint(0, 40, (3, 30), generator=torch.Generator().manual_seed(0)).tolist()
@@ -562,7 +562,7 @@ def test_relative_positions(kind, tmp_path):
     ids = torch.randint(0, VOCAB, (2, 30), generator=torch.Generator().manual_seed(0)).tolist()
     made = lnattn.report(tmp_path, corpus=ids)
     missing = {part.name for part in made.parts if part.is_missing}
-    assert missing <= {"joining", "subwords"}
+    assert missing <= {"joining", "subwords", "guarantees"}
     shares = made.part("heads").numbers["share"]
     assert shares.shape[0] == 4
     assert np.allclose(shares.sum(axis=0), 1, atol=1e-5)
@@ -856,3 +856,15 @@ def test_a_models_name_keeps_its_letters(tmp_path):
     families.save(families.make("gpt2", torch.float32), tmp_path / "tiny")
     made = lnattn.report(tmp_path / "tiny", only="heads")
     assert made.part("heads").sentences[0].startswith("tiny has no tokenizer")
+
+
+def test_guarantees_are_those_of_the_package(book) -> None:
+    """The first piece that was drawn, in every head, by `lnattn.guarantee`."""
+    numbers = book.part("guarantees").numbers
+    model = lnattn.load_first_layer("book-gpt2")
+    query, key = int(numbers["queries"][0]), int(numbers["keys"][0])
+    for head in (0, 5):
+        found = lnattn.guarantee(model, head=head, query=query, key=key, length=numbers["length"])
+        ends = numbers["least"][head, 0], numbers["greatest"][head, 0]
+        assert ends == pytest.approx((found.least, found.greatest), abs=1e-6)
+    assert "pieces that continue a word" in book.part("guarantees").sentences[0]

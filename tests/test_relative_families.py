@@ -20,6 +20,7 @@ from families import run_relative as run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naming import naming
+from random_models import randomise
 from safetensors.torch import save_file
 from test_checkpoints import configure
 
@@ -314,3 +315,40 @@ def test_a_first_layer_is_pickled_and_copied(name, tmp_path):
 
     for other in (pickle.loads(pickle.dumps(first)), copy.deepcopy(first)):
         assert torch.equal(attention(other), attention(first))
+
+
+#: A vision tower of next to nothing, and models of images and text that hold one beside a language
+#: model of their own naming.
+_TOWER = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "image_size": 8}
+_TOWER |= {"num_attention_heads": 1, "patch_size": 4}
+MULTIMODAL = {
+    "llava": (hf.LlavaForConditionalGeneration, {"image_token_index": 39}),
+    "mistral3": (hf.Mistral3ForConditionalGeneration, {"image_token_index": 39}),
+}
+
+
+@pytest.mark.parametrize("kind", MULTIMODAL)
+def test_a_model_of_images_and_text_is_read_as_its_language_model(kind, tmp_path):
+    """As a folder and as a module: attention is that of the whole model on a text.
+
+    To single precision, in which its eager attention takes the softmax and turns keys.
+    """
+    build, about = MULTIMODAL[kind]
+    language = hf.AutoConfig.for_model(
+        "qwen2",
+        **{"vocab_size": 40, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2},
+        **{"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 32},
+    )
+    config = hf.AutoConfig.for_model(
+        kind, vision_config=hf.CLIPVisionConfig(**_TOWER), text_config=language, **about
+    )
+    config._attn_implementation = "eager"
+    whole = randomise(build(config), 3, scale=0.4).double().eval()
+    ids = torch.tensor([1, 5, 7, 9, 2, 4])
+    expected = whole(input_ids=ids[None], output_attentions=True).attentions[0][0]
+    assert expected.std() > 0.01
+    whole.save_pretrained(tmp_path)
+    for first in (load_first_layer(tmp_path), first_layer(whole)):
+        double = first.to(torch.float64)
+        terms = distance_terms(fold_relative(double.attention), double.embeddings, ids)
+        torch.testing.assert_close(terms.attention(), expected, rtol=0, atol=1e-6)

@@ -76,13 +76,13 @@ def conditions(root: Path, commit: str, module: str) -> dict[str, str]:
 def _conditions_of(text: str, stem: str) -> dict[str, str]:
     nodes = ast.parse(text).body
     functions = {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
-    found = {}
+    rules = {}
     if "decide" in functions and stem[1:].isdigit():  # a module a claim, k05 of K5
-        found[f"{stem[0].upper()}{int(stem[1:])}"] = _what_it_does(functions["decide"])
+        rules[f"{stem[0].upper()}{int(stem[1:])}"] = _what_it_does(functions["decide"])
     for function in functions.values():
         for decorator in function.decorator_list:
             if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "rule":
-                found[ast.literal_eval(decorator.args[0])] = _what_it_does(function)
+                rules[ast.literal_eval(decorator.args[0])] = _what_it_does(function)
     for call in (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)):
         if (
             ast.unparse(call.func) == "Rule"
@@ -93,8 +93,8 @@ def _conditions_of(text: str, stem: str) -> dict[str, str]:
             named = [functions.get(ast.unparse(argument)) for argument in call.args[1:]]
             decides = [node for node in call.args if isinstance(node, ast.Lambda)] or named[1:2]
             for node in filter(None, decides):
-                found[ast.literal_eval(call.args[0])] = _what_it_does(node)
-    return found
+                rules[ast.literal_eval(call.args[0])] = _what_it_does(node)
+    return rules
 
 
 def _what_it_does(node: ast.FunctionDef | ast.Lambda) -> str:

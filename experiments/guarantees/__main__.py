@@ -70,7 +70,8 @@ def asked_of(model: AnyFirstLayer, counts: Counts) -> Asked:
 
 def texts_of(model: AnyFirstLayer, head: int, vocabulary: np.ndarray | None) -> EveryText:
     """All texts of 64 tokens, the query last; of an encoder, framed, with the query inside."""
-    place, fixed = None, None
+    place = None
+    fixed = None
     if not model.attention.causal:
         place = LENGTH // 2
         fixed = {0: model.tokenizer.cls_token_id, LENGTH - 1: model.tokenizer.sep_token_id}
@@ -80,7 +81,9 @@ def texts_of(model: AnyFirstLayer, head: int, vocabulary: np.ndarray | None) -> 
 
 def found_in(texts: EveryText, asked: Asked) -> Found:
     """What one head guarantees."""
-    least, greatest, near = [], [], []
+    least = []
+    greatest = []
+    near = []
     wrong = np.empty(0)
     nearest = sorted(range(texts.length), key=lambda place: abs(texts.place - place))
     nearest = [place for place in nearest if texts.seen[place]][:NEAR]
@@ -131,9 +134,9 @@ def study(model: AnyFirstLayer, counts: Counts, counted: str, nulls: int) -> Gua
     asked = asked_of(model, counts)
     heads = range(model.attention.n_heads)
     vocabularies = (None, written(model, counts))
-    found = []
+    by_vocabulary = []
     for vocabulary in vocabularies:
-        found.append([found_in(texts_of(model, head, vocabulary), asked) for head in heads])
+        by_vocabulary.append([found_in(texts_of(model, head, vocabulary), asked) for head in heads])
         print(f"{model.name}: {time.perf_counter() - begun:.0f} s", flush=True)
     few = Asked(*(side[:, :: max(1, side.shape[1] // NULL_QUERIES)] for side in asked))
     few = Asked(*(side[:, :NULL_QUERIES] for side in few))
@@ -151,10 +154,10 @@ def study(model: AnyFirstLayer, counts: Counts, counted: str, nulls: int) -> Gua
     return Guaranteed(
         queries=asked.queries,
         keys=asked.keys,
-        least=stacked(found, "least"),
-        greatest=stacked(found, "greatest"),
-        wrong=stacked(found, "wrong"),
-        near=stacked(found, "near"),
+        least=stacked(by_vocabulary, "least"),
+        greatest=stacked(by_vocabulary, "greatest"),
+        wrong=stacked(by_vocabulary, "wrong"),
+        near=stacked(by_vocabulary, "near"),
         null_least=stacked(by_chance, "least"),
         null_greatest=stacked(by_chance, "greatest"),
         null_near=stacked(by_chance, "near"),

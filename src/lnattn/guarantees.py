@@ -170,8 +170,9 @@ class EveryText:
             if self.seen[k]:
                 low[:, k] = high[:, k] = self._scores_of_each(ids, k, tokens)
         if self.free:
-            found = self._head.extremes(ids, self.free, self.vocabulary)
-            low[:, self.free], high[:, self.free] = (end.double() for end in found)
+            lowest, highest = self._head.extremes(ids, self.free, self.vocabulary)
+            low[:, self.free] = lowest.double()
+            high[:, self.free] = highest.double()
         return Ends(low, high)
 
     def attention(
@@ -192,7 +193,8 @@ class EveryText:
     ) -> tuple[Float[Tensor, "query"], Float[Tensor, "query"]]:
         """The least and the greatest attention of each query token to a key token of its own.
 
-        keys: as many as queries, and the same ones where `at` is the query's own place.
+        keys: as many as queries, and the same ones where `at` is the query's own place; else it
+        raises `TokenError`.
         """
         ids = self._ids(queries, "query")
         tokens = self._ids(keys, "key")
@@ -233,9 +235,12 @@ class EveryText:
     def _attention(self, scores: Tensor, ends: Ends, at: int) -> tuple[Tensor, Tensor]:
         others = torch.arange(self.length) != at
         sink = torch.full((len(scores), 1), self.sink, dtype=torch.float64)
-        against = (torch.cat([end[:, others], sink], dim=1) for end in ends)
-        low, high = (of_text.logsumexp(dim=1, keepdim=True) for of_text in against)
-        return torch.sigmoid(scores - high), torch.sigmoid(scores - low)
+
+        def against(end: Tensor) -> Tensor:
+            """What stands against the key in a text that has these scores."""
+            return torch.cat([end[:, others], sink], dim=1).logsumexp(dim=1, keepdim=True)
+
+        return torch.sigmoid(scores - against(ends.high)), torch.sigmoid(scores - against(ends.low))
 
     # ---- What may be asked -----------------------------------------------------------------------
     def _ids(self, ids: Ids, what: str) -> Int[Tensor, "n"]:
@@ -326,7 +331,9 @@ class _Relative:
         """Rows turned as at a distance from place 0, or backwards."""
         if self.tables is None or self.folded.rotation is None:
             return x
-        cos, sin = (table[abs(distance)] for table in self.tables)
+        all_cos, all_sin = self.tables
+        cos = all_cos[abs(distance)]
+        sin = all_sin[abs(distance)]
         sin = sin if distance >= 0 else -sin
         one_place = apply_rotary(x[:, None], cos[None], sin[None], self.folded.rotation.interleaved)
         return one_place[:, 0]

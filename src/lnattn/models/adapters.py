@@ -51,7 +51,7 @@ def refuse_adapter_files(label: str, folder: Path) -> None:
 
 
 def refuse_adapter_file(label: str) -> None:
-    """The error for a model beside whose weights lies an adapter."""
+    """Raises `CheckpointError` for a model beside whose weights lies an adapter."""
     raise CheckpointError(
         f"{label} holds an adapter ({ADAPTER_FILE}) beside its weights, and transformers applies "
         "it where PEFT is installed; merge it first (merge_and_unload) and save the model, or move "
@@ -77,11 +77,11 @@ def check_module(label: str, name: str, module: nn.Module) -> None:
                 f"{label}: {name!r} has a hook ({_called(hook)}), which may change what the model "
                 "computes; remove it first (the handle's .remove())."
             )
-    own = vars(module).get("forward")
-    if own is not None and not _is_trusted(own):
+    replacement = vars(module).get("forward")
+    if replacement is not None and not _is_trusted(replacement):
         raise CheckpointError(
-            f"{label}: the forward of {name!r} was replaced ({_called(own)}), so its weights do "
-            "not say what it computes; give the model without that."
+            f"{label}: the forward of {name!r} was replaced ({_called(replacement)}), so its "
+            "weights do not say what it computes; give the model without that."
         )
     maker = next(kind for kind in type(module).__mro__ if "forward" in vars(kind))
     if _root(maker.__module__) not in _TRUSTED:

@@ -230,8 +230,8 @@ class Family:
         if factor is None:
             return scale
         what = f"the scale of the scores of {attention}"
-        own = 1.0 / checked_number(factor, what, self.weights.label, above=True)
-        return scale if math.isclose(own, scale, rel_tol=1e-9) else own
+        written = 1.0 / checked_number(factor, what, self.weights.label, above=True)
+        return scale if math.isclose(written, scale, rel_tol=1e-9) else written
 
     def check_there(self, full: str) -> None:
         """Raise `CheckpointError` where there is no tensor of this name."""

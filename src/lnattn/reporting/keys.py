@@ -43,7 +43,8 @@ def unselectable(evidence: Evidence) -> Part:
     keys = f"{table['keys'].iloc[0]:,} keys of one text"
     heads_with_such = int((shares > 0).sum())
     if heads_with_such:
-        least, most = f"{shares.min():.1%}", f"{shares.max():.1%}"
+        least = f"{shares.min():.1%}"
+        most = f"{shares.max():.1%}"
         span = least if least == most else f"{least} to {most}"
         sentence = (
             f"Of {keys}, {span} cannot be selected by any query, "

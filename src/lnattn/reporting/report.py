@@ -180,7 +180,7 @@ def given_corpus(corpus: Any) -> list[Any]:
             f"corpus must be files, counts or lists of token ids, not {shown(corpus)}; leave it "
             "out for those that ship."
         )
-    named = [str(one) for one in given if isinstance(one, str | Path)]
+    named = [str(source) for source in given if isinstance(source, str | Path)]
     check_count_files(path for path in named if path.endswith(".npz"))
     texts = [path for path in named if not path.endswith(".npz")]
     if texts:

@@ -68,7 +68,8 @@ def checks(
     alone = by_cores["by the workers"][1] / by_cores["by one process"][1]
     rate = worker_rate(measured) / (work["text_tokens"] / whole["seconds"] / work["cores"])
     yield says("counted 6.2 million tokens of 16 files", measured["tokens"], measured["shards"])
-    on_16, on_64 = minutes[16], minutes[64]
+    on_16 = minutes[16]
+    on_64 = minutes[64]
     yield says(
         "twelve minutes on 16 cores, three on 64",
         [16, 64],

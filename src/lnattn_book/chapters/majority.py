@@ -140,8 +140,8 @@ def turns(
     degrees = claim("B5").rule["turn"] if degrees is None else degrees
     rows = {}
     for arm, scale in product(arms, scales):
-        runs = [one for one in sweep.curves if one.arm == arm and one.plan.initial_scale == scale]
-        spread = np.mean([one.spread[:, 0].mean() for one in runs])
+        runs = [run for run in sweep.curves if run.arm == arm and run.plan.initial_scale == scale]
+        spread = np.mean([run.spread[:, 0].mean() for run in runs])
         falls = falls_of_the_angle(sweep, arm, initial_scale=scale)
         turn = int((falls > degrees).sum())
         rows[arm, scale] = (has_projection(arm), spread, turn, len(falls))
@@ -324,14 +324,16 @@ def _checks_of_speed(main: Experiment, sweep: Experiment) -> Iterator[Check]:
 def _checks_of_endings(main: Experiment, controls: Experiment) -> Iterator[Check]:
     ends = endings(main)["median"]
     is_short = ends.index.isin(["authors", "projection-small"])
-    long, short = ends[~is_short], ends[is_short]
+    long = ends[~is_short]
+    short = ends[is_short]
     yield says("end with 95 % right", long.mean(), long.between(0.945, 0.955))
     yield says("learn later and end with 91 %", short.mean(), short.between(0.905, 0.915))
     rows = beside_layernorm(controls)
     lead = rows["lead"]
     yield says("at best rates it costs 1.6 points", 100 * lead["rms"])
     yield says("All reach 80 % within two epochs", LEVEL, rows["epochs"] <= 2)
-    projected, free = rows[rows["projects"]]["right"], rows[~rows["projects"]]["right"]
+    projected = rows[rows["projects"]]["right"]
+    free = rows[~rows["projects"]]["right"]
     yield says(
         "around 95 % right, without one around 96.5 %",
         projected.mean(),

@@ -250,7 +250,9 @@ def checks(runs: Snapshots, deeper: Snapshots, parts: pd.DataFrame) -> Iterator[
     table = runs.table
     said = runs.says().unstack("step")
     means = table.groupby("tokens")[["pairs", "positions", "found", "chance", "previous"]].mean()
-    early, fullest, last = means.loc[2_097_152], means.loc[8_388_608], means.iloc[-1]
+    early = means.loc[2_097_152]
+    fullest = means.loc[8_388_608]
+    last = means.iloc[-1]
     outcomes = outcomes_of(runs)
     yield says(
         "The order *differs* between trainings", of_trainings(runs, AGREEING[2]) == "differs"
@@ -335,13 +337,13 @@ def checks(runs: Snapshots, deeper: Snapshots, parts: pd.DataFrame) -> Iterator[
         of_trainings(deeper, AGREEING[4], USED) == "differs",
     )
     looking = deeper.last().looking_back().droplevel("step")
-    kept = deep["found"] / deeper.fullest().table["found"].droplevel("step")
+    share_left = deep["found"] / deeper.fullest().table["found"].droplevel("step")
     yield says(
         "In two a head mostly looks at the token before by place, and these find a third",
         looking.sum() == 2,
-        (kept[looking] > 0.28).to_numpy(),
-        (kept[looking] < 0.38).to_numpy(),
-        found=kept[looking].to_numpy(),
+        (share_left[looking] > 0.28).to_numpy(),
+        (share_left[looking] < 0.38).to_numpy(),
+        found=share_left[looking].to_numpy(),
     )
     yield says("positions cost 0.94 nats a token, pairs 0.03", last["positions"], last["pairs"])
     yield says("all that knows a token costs 0.10", value["tokens"])

@@ -142,7 +142,8 @@ def _checks_of_gradients(
 
 def _checks_of_models(tables: Mapping[str, pd.DataFrame]) -> Iterator[Check]:
     models = by_model(tables)
-    mean, share_below = models["mean"], models["share below"]
+    mean = models["mean"]
+    share_below = models["share below"]
     yield says(
         "MiniLM's matrices write 19 % of chance there, this book's small GPT-2's 6 %",
         mean["MiniLM"],
@@ -173,7 +174,8 @@ def _checks_of_arms(
     end: Float[np.ndarray, "norm optimiser seed u"], at_end: pd.DataFrame
 ) -> Iterator[Check]:
     layernorm, _, removes_n = end
-    along_1, along_n = at_end.loc["LayerNorm, along 1"], at_end.loc["removes n, along n"]
+    along_1 = at_end.loc["LayerNorm, along 1"]
+    along_n = at_end.loc["removes n, along n"]
     yield says(
         "is the one that is avoided, in every seed",
         removes_n[..., 1].max() < removes_n[..., 0].min(),
@@ -184,6 +186,7 @@ def _checks_of_arms(
     with_adam = np.array([row[name] for row in (along_1, along_n) for name in ("Adam", "AdamW")])
     fits = (with_adam > 0.22) & (with_adam < 0.36)
     yield says("to a quarter or a third with Adam", fits, found=with_adam)
-    ordinary, in_rms = at_end.loc["removes n, along 1"], at_end.loc["RMSNorm, along 1"]
+    ordinary = at_end.loc["removes n, along 1"]
+    in_rms = at_end.loc["RMSNorm, along 1"]
     yield says("about as under RMSNorm", abs(ordinary - in_rms) < 0.12, found=ordinary)
     yield says("Both lie a little below chance", ordinary.between(0.7, 1), in_rms.between(0.7, 1))

@@ -205,7 +205,7 @@ def checks(
     yield says("Ten lines do it for one key", walked)
     yield says("can check them, here in fractions", proved == len(walked), found=proved)
     eight = list(bare.widths).index(8)
-    some = bare.probability[-1, eight]
+    having_it = bare.probability[-1, eight]
     lost_of_scaled = int(scaled.unselectable.sum())
     yield says(
         "After LayerNorm no key of the whole grid is unselectable",
@@ -213,7 +213,7 @@ def checks(
         found=lost_of_scaled,
     )
     yield says("of 60 keys of width 8 about 4 %", 60, 8, bare.fraction[-1, eight])
-    yield says("some nine sets in ten have such a key", 0.85 < some < 0.95, found=some)
+    yield says("some nine sets in ten have such a key", 0.85 < having_it < 0.95, found=having_it)
     yield from _checks_of_models(arms, shares)
     yield says(
         "of 64 Gaussian keys of width 8 a head loses 4 %, of 4,096 of them 72 %",

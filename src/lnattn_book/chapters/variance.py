@@ -380,7 +380,8 @@ def _of_sinks(own: pd.DataFrame, ordinary: pd.DataFrame) -> Iterator[Check]:
 
 
 def _of_text(text: FirstTokenSwitch) -> Iterator[Check]:
-    own, ordinary = (cases.mean(axis=(0, 2)) for cases in (text.true, text.median))
+    own = text.true.mean(axis=(0, 2))
+    ordinary = text.median.mean(axis=(0, 2))
     three = [0, 1, 3]
     raised = np.flatnonzero(text.amplification() > 1)
     yield says(
@@ -402,7 +403,7 @@ def _of_text(text: FirstTokenSwitch) -> Iterator[Check]:
 def _of_words(
     known: Frequency, minilm: Frequency, left: pd.DataFrame, chance: Chance
 ) -> Iterator[Check]:
-    strengths = np.array([found.rho for found in known.study.head_correlations])
+    strengths = np.array([of_head.rho for of_head in known.study.head_correlations])
     divided = left.loc["σ of the layer"]
     yield says(
         "a rank correlation between variance and count of −.36",

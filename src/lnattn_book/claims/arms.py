@@ -56,7 +56,8 @@ def exchanged(
     """The arm with projection and another, exchanged with probability one half in each seed."""
     curves = [runs.of(PROJECTED), runs.of(other)]
     common = [seed for seed in curves[0].seeds if seed in curves[1].seeds]
-    ours, theirs = ([one.seeds.index(seed) for seed in common] for one in curves)
+    ours = [curves[0].seeds.index(seed) for seed in common]
+    theirs = [curves[1].seeds.index(seed) for seed in common]
     swap = generator.random(len(common)) < 0.5
 
     def dealt(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -67,9 +68,9 @@ def exchanged(
 
     both = {name: dealt(name) for name in OF_RUNS}
     parts = []
-    for side, one in enumerate(curves):
+    for side, arm in enumerate(curves):
         runs_of_side: dict[str, Any] = {name: arrays[side] for name, arrays in both.items()}
-        parts.append(replace(one, seeds=tuple(common), **runs_of_side))
+        parts.append(replace(arm, seeds=tuple(common), **runs_of_side))
     return (replace(runs, curves=tuple(parts)), other)
 
 
@@ -78,9 +79,9 @@ def turned_back(
 ) -> tuple[Experiment, str]:
     """Each run forwards or backwards, with probability one half."""
 
-    def dealt(one: Curves) -> Curves:
-        forwards = generator.random(len(one.angle))[:, None] < 0.5
-        return replace(one, angle=np.where(forwards, one.angle, one.angle[:, ::-1]))
+    def dealt(arm: Curves) -> Curves:
+        forwards = generator.random(len(arm.angle))[:, None] < 0.5
+        return replace(arm, angle=np.where(forwards, arm.angle, arm.angle[:, ::-1]))
 
     return replace(runs, curves=tuple(dealt(runs.of(arm)) for arm in (PROJECTED, other))), other
 
@@ -90,8 +91,8 @@ def random_directions(
 ) -> tuple[Experiment, str]:
     """Queries in random directions, in either arm."""
 
-    def dealt(one: Curves) -> Curves:
-        return replace(one, queries=generator.standard_normal(one.queries.shape))
+    def dealt(arm: Curves) -> Curves:
+        return replace(arm, queries=generator.standard_normal(arm.queries.shape))
 
     return replace(runs, curves=tuple(dealt(runs.of(arm)) for arm in (PROJECTED, other))), other
 

@@ -231,7 +231,9 @@ def b13(m: Measures, at: At) -> Decision:
 
 def narrow_and_wide(at: At, ratios: Mapping[int, Estimate | float], seeds: int) -> dict[str, Any]:
     """ratios: epochs without the projection over those with it, by width, at equal norm."""
-    narrow, *wide = [Interval.of(ratios[width]) for width in sorted(ratios)]
+    widths = sorted(ratios)
+    narrow = Interval.of(ratios[widths[0]])
+    wide = [Interval.of(ratios[width]) for width in widths[1:]]
     return {"narrow": narrow, "wide": Interval.rows(wide), "widths": len(ratios), "seeds": seeds}
 
 
@@ -313,7 +315,7 @@ def pairs_exchanged(
 ) -> tuple[Any, ...]:
     """Both losses of a pair exchanged, with probability one half."""
     swap = generator.random((len(held_out), 1)) < 0.5
-    losses = (np.where(swap, one[:, ::-1], one) for one in (held_out, training))
+    losses = (np.where(swap, loss[:, ::-1], loss) for loss in (held_out, training))
     return (*losses, *settings)
 
 

@@ -151,12 +151,12 @@ class WrongQueries:
 
     def draw(self, seed: int) -> dict[str, Any]:
         """One wrong query for each; the heads of most pairs are those of the model itself."""
-        one = wrong_queries(self.vectors, self.before, self.queries, draws=1, seed=1 + seed)
-        skills = Interval.rows(bootstrap_means(one - self.usual)).bonferroni()
+        wrong = wrong_queries(self.vectors, self.before, self.queries, draws=1, seed=1 + seed)
+        skills = Interval.rows(bootstrap_means(wrong - self.usual)).bonferroni()
         return {
             "skills": skills,
             "head_by_skill": int(skills.value.argmax()),
-            "head_by_auroc": int(one.mean(axis=1).argmax()),
+            "head_by_auroc": int(wrong.mean(axis=1).argmax()),
         }
 
 

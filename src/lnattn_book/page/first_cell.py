@@ -80,7 +80,8 @@ def _is_one_of(value: Any, allowed: Collection[Any]) -> bool:
 
 
 def _span(allowed: range) -> str:
-    first, last = allowed[0], allowed[-1]
+    first = allowed[0]
+    last = allowed[-1]
     return f"{first}, the only one" if first == last else f"a whole number from {first} to {last}"
 
 

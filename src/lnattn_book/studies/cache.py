@@ -50,13 +50,13 @@ def cached_study(kind: type[R], model: str, key: Mapping[str, Any], compute: Cal
         if cached is not None and cached.record.get("key") == facts:
             return cached
         study = compute()
-        kept = replace(study, record={**study.record, "key": facts, "kept_as": kind.NAME})
+        labelled = replace(study, record={**study.record, "key": facts, "kept_as": kind.NAME})
         try:
             _check_place(folder, kind.NAME)
-            kept.write(folder)
+            labelled.write(folder)
         except (ResultError, OSError) as error:  # also a link to itself
             say(f"the result is not kept for other chapters: {error}")
-        return kept
+        return labelled
 
 
 @contextlib.contextmanager

@@ -29,7 +29,6 @@ from lnattn_book.claims.verdicts import (
     HOLDS,
     HOLDS_IN_PART,
     NOT_COMPUTABLE,
-    NOT_SEEN,
     UNDECIDED,
 )
 from lnattn_book.studies import whole_models
@@ -310,8 +309,9 @@ def test_what_is_lost_decides_whether_it_is_used():
         return ours.s7(found, specific, model="any").verdict
 
     assert verdict(0.3, 0.1) == HOLDS
-    assert verdict(0.3, 0.0) == HOLDS_IN_PART  # not in the head that the weights name
-    assert verdict(0.0, 0.1) == NOT_SEEN
+    assert verdict(0.3, -0.1) == HOLDS_IN_PART  # not in the head that the weights name
+    assert verdict(0.3, 0.0) == UNDECIDED  # an interval that holds 0 leaves that open
+    assert verdict(0.0, 0.1) == UNDECIDED
     assert verdict(-0.3, 0.1) == FAILS
     assert verdict(0.3, 0.1, tokens=99) == NOT_COMPUTABLE
 

@@ -556,6 +556,33 @@ TRIALS: dict[str, list[Trial]] = {
             tokens=500,
             head=Detail(1),
         ),
+        planted(
+            "less than asked, for sure",
+            HOLDS_IN_PART,
+            whole=Interval(0.01, 0.005, 0.015),
+            alone=about(0.05),
+            pairs=about(0.05),
+            tokens=500,
+            head=Detail(1),
+        ),
+        planted(
+            "an interval that holds 0",
+            UNDECIDED,
+            whole=Interval(0.01, -0.005, 0.025),
+            alone=about(0.05),
+            pairs=about(0.05),
+            tokens=500,
+            head=Detail(1),
+        ),
+        planted(
+            "of one head it holds 0",
+            UNDECIDED,
+            whole=about(0.05),
+            alone=Interval(0.01, -0.005, 0.025),
+            pairs=about(0.05),
+            tokens=500,
+            head=Detail(1),
+        ),
     ],
     "S11": [
         planted(

@@ -125,18 +125,19 @@ def lost_after_pieces(
 def s7(m: Measures, at: At) -> Decision:
     """A model uses token pairs to put split words together.
 
-    An interval that holds 0 is no difference seen, and is not said to be open.
+    An interval that holds 0 leaves open whether anything is lost.
     """
-    lost = bool(m.whole.low > 0)
-    much = lost and bool(m.alone.low > 0) and m.whole.value >= at.nats
+    lost = above(m.whole, 0)
+    much = lost & above(m.alone, 0)
+    if lost.values == 1 and m.whole.value < at.nats:
+        much = is_true(False)
     return Decision(
         {
-            "without all heads' pairs more is lost": is_true(lost),
-            "much, and in the head that knows most": is_true(much),
+            "without all heads' pairs more is lost": lost,
+            "much, and in the head that knows most": much,
         },
-        not_seen=bool(m.whole.high >= 0),
-        lost=lost,
-        much=much,
+        lost=float(lost.values),
+        much=float(much.values),
     )
 
 

@@ -184,7 +184,7 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (
         lambda p: p.folded.attention(p.x, torch.ones(1, dtype=torch.bool)),
         SHAPE,
-        "mask … 1 tokens … 5",
+        "mask … [5] … [1]",
     ),
     (lambda p: lnattn.six_terms(p.first, p.embeddings, [1]), SHAPE, "lnattn.fold"),
     (lambda p: lnattn.six_terms(p.layer, p.embeddings, [1]), SHAPE, "lnattn.fold"),

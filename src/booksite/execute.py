@@ -134,7 +134,7 @@ def mend(cache_folder: Path) -> None:
             say(f"{name} is damaged in the execution cache ({one_line(error, 100)}), and runs anew")
             with suppress(KeyError, OSError):  # where the file is gone, only the record is left
                 cache.remove_cache(record.pk)
-            with suppress(KeyError, OSError):
+            with suppress(KeyError, OSError, SQLAlchemyError):  # removed with its files, mostly
                 NbCacheRecord.remove_record(record.pk, cache.db)
             shutil.rmtree(cache_folder / "executed" / record.hashkey, ignore_errors=True)
 

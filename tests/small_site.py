@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace, patch_docutils
@@ -18,7 +20,7 @@ def build(
 
     pages: path below `source` → text, for what is not there yet; builder: Sphinx's, by its name;
     settings: Sphinx's, as in conf.py. The site is `_build/html` below the folder, where the book
-    has its own.
+    has its own. Where no model is named, it is one that no hub is asked for.
     """
     source, out = folder / "source", folder / "_build" / "html"
     for name, text in (pages or {}).items():
@@ -27,7 +29,8 @@ def build(
         path.write_text(text, encoding="utf-8")
     said = io.StringIO()
     # Else what this one registers with docutils would be there for the next one of the process.
-    with patch_docutils(), docutils_namespace():
+    named = {"LNATTN_MODEL": os.environ.get("LNATTN_MODEL", "book-gpt2")}
+    with mock.patch.dict(os.environ, named), patch_docutils(), docutils_namespace():
         app = Sphinx(
             source, None, out, out.parent / "doctrees", builder,
             confoverrides={

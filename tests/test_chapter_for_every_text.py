@@ -59,7 +59,7 @@ def made(pieces: float, words: float, wrong: float, random: float = 0.0) -> Guar
 def test_joining_by_planted_shares(shares, says):
     outcome = guaranteed.joining(made(*shares))
     assert (outcome.says, outcome.head) == (says, 1 if says != "no head joins" else outcome.head)
-    assert outcome.found == pytest.approx(shares[0])
+    assert outcome.share == pytest.approx(shares[0])
 
 
 def test_pairs_apart_are_counted_one_by_one():
@@ -67,7 +67,7 @@ def test_pairs_apart_are_counted_one_by_one():
     low, high = study.least[0, 0, 1], study.greatest[0, 1, 1]
     by_hand = np.mean([[one > other for other in high] for one in low])
     outcome = guaranteed.apart(study)
-    assert outcome.found == pytest.approx(by_hand)
+    assert outcome.share == pytest.approx(by_hand)
     assert outcome.says == "most pairs apart"
     assert guaranteed.apart(made(0.5, 0.5, 0.0)).says == "no more than its nulls"
     assert guaranteed.apart(made(0.0, 0.0, 0.0)).says == "intervals meet"
@@ -76,10 +76,10 @@ def test_pairs_apart_are_counted_one_by_one():
 def test_near_and_never():
     assert guaranteed.near(made(0.8, 0.1, 0.2)).says == "no head looks near in every text"
     everywhere = made(1.0, 1.0, 0.0)
-    assert guaranteed.near(everywhere).found == 1
+    assert guaranteed.near(everywhere).share == 1
     assert guaranteed.near(everywhere).says == "heads look near in every text"
     found = guaranteed.never(everywhere)
-    assert (found.says, found.found) == ("more than by chance", pytest.approx(0.3))
+    assert (found.says, found.share) == ("more than by chance", pytest.approx(0.3))
 
 
 def test_a_term_of_nothing_changes_no_end():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 import numpy as np
-import pandas as pd
 import pytest
 
 pytest.importorskip("seaborn", reason="seaborn is absent: pip install .[book]")
@@ -14,7 +13,7 @@ import matplotlib.pyplot as plt
 from matplotlib.colors import to_rgba
 from test_chapter_majority import BOTH
 
-from lnattn_book.figures import ablation, affinity, layernorm, majority, rotary, variance
+from lnattn_book.figures import affinity, layernorm, majority, rotary, variance
 from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.distance_terms import RotaryStudy
 from lnattn_book.studies.variance import FrequencyStudy
@@ -86,12 +85,6 @@ def test_shares_are_stacked_in_the_colours_of_their_terms():
     assert bottoms == [pytest.approx(row) for row in np.cumsum([[0, 0], *share[:-1]], axis=0)]
     colours = [bars[0].get_facecolor() for bars in ax.containers]
     assert colours == [to_rgba(rotary.DISTANCE_COLOURS[name]) for name in rotary.DISTANCE_TERMS]
-
-
-def test_bars_of_pairs_and_positions_are_labelled_with_their_nats():
-    losses = pd.DataFrame({"pairs": [0.027, 0.1], "positions": [0.959, 0.25]}, index=["a", "b"])
-    words = {text.get_text() for text in ablation.pairs_and_positions(losses).axes[0].texts}
-    assert words == {"0.027", "0.100", "0.959", "0.250"}
 
 
 def test_medians_of_eighths_of_the_tokens():

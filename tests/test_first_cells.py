@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("jupytext", reason="jupytext is absent: pip install .[book]")
 import chapter_runs
+from huggingface_hub import constants
 
 import lnattn
 from lnattn_book import page
@@ -133,7 +134,7 @@ def test_a_text_that_is_none_is_refused_and_a_long_one_is_cut(name, capsys):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_that_is_none_is_refused(name, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     for odd in NO_MODEL:
         with pytest.raises(FirstCellError, match=r"^MODEL = "):
             begin(name, MODEL=odd)

@@ -178,14 +178,14 @@ def study(model: AnyFirstLayer, counts: Counts, counted: str, nulls: int) -> Gua
     )
 
 
-def with_never(found: Guaranteed, model: AnyFirstLayer) -> Guaranteed:
+def with_never(guaranteed: Guaranteed, model: AnyFirstLayer) -> Guaranteed:
     """The same with G4 asked, of the model and of heads in random order."""
     heads = range(model.attention.n_heads)
     nulls = (permuted_weights(model, seed, heads_only=True) for seed in range(NEVER_NULLS))
-    never, *null_never = (
+    tables = [
         np.stack([never_in(asked, head) for head in heads], axis=-1) for asked in (model, *nulls)
-    )
-    return replace(found, never=never, null_never=np.stack(null_never))
+    ]
+    return replace(guaranteed, never=tables[0], null_never=np.stack(tables[1:]))
 
 
 def run(args: argparse.Namespace) -> None:
@@ -196,11 +196,11 @@ def run(args: argparse.Namespace) -> None:
             counts = Counts.load(args.counts)
             counted = f"{counts.record['documents']} Wikipedia articles, {counts.sha256}"
         out = args.out / (args.named or name)
-        found = study(model, counts, counted, args.nulls)
-        frozen(found.write(out), "guarantees", "guarantees MODELS")
+        guaranteed = study(model, counts, counted, args.nulls)
+        frozen(guaranteed.write(out), "guarantees", "guarantees MODELS")
         if model.embeddings.vocab_size <= SMALL:
-            found = with_never(found, model)
-            frozen(found.write(out), "guarantees", "guarantees MODELS")
+            guaranteed = with_never(guaranteed, model)
+            frozen(guaranteed.write(out), "guarantees", "guarantees MODELS")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -316,7 +316,9 @@ class _Relative:
             self.bias = folded.bias(place - torch.arange(length))[head].to(folded.W_Q.dtype)
         key_head = head * len(folded.W_K) // folded.n_heads
         if not any(norm is not None and norm.joint for norm in (folded.norm_Q, folded.norm_K)):
-            folded, head, key_head = _alone(folded, head, key_head), 0, 0
+            folded = _alone(folded, head, key_head)
+            head = 0
+            key_head = 0
         self.folded = folded
         self.head = head
         keys = folded.W_K.new_empty(embeddings.vocab_size, folded.d_head)
@@ -360,9 +362,9 @@ class _Relative:
 
 def _alone(folded: FoldedRelative, head: int, key_head: int) -> FoldedRelative:
     """A block of one head, so that none is projected in vain."""
-    own = {"Q": slice(head, head + 1), "K": slice(key_head, key_head + 1)}
+    head_of = {"Q": slice(head, head + 1), "K": slice(key_head, key_head + 1)}
     parts: dict[str, Any] = {"sinks": None}
-    for side, alone in own.items():
+    for side, alone in head_of.items():
         parts |= {f"{name}_{side}": getattr(folded, f"{name}_{side}")[alone] for name in "Wb"}
         norm = getattr(folded, f"norm_{side}")
         if norm is not None:

@@ -67,25 +67,25 @@ def promised(evidence: Evidence) -> Promised:
 
 def every_text(evidence: Evidence) -> Part:
     """The interval of each head over all texts, and the piece that is promised most."""
-    found = promised(evidence)
-    half = (found.least >= 0.5).mean(axis=1)
-    head, piece = np.unravel_index(found.least.argmax(), found.least.shape)
+    ends = promised(evidence)
+    half = (ends.least >= 0.5).mean(axis=1)
+    head, piece = np.unravel_index(ends.least.argmax(), ends.least.shape)
     names = evidence.token_names
     table = pd.DataFrame(
         {
-            "least (median)": np.median(found.least, axis=1),
-            "greatest (median)": np.median(found.greatest, axis=1),
+            "least (median)": np.median(ends.least, axis=1),
+            "greatest (median)": np.median(ends.greatest, axis=1),
             "half in every text": half,
         }
     ).rename_axis("head")
     length = min(LENGTH, evidence.context or LENGTH)
-    key = names[found.pieces.keys[piece]]
-    query = names[found.pieces.queries[piece]]
+    key = names[ends.pieces.keys[piece]]
+    query = names[ends.pieces.queries[piece]]
     sentences = [
-        f"Of {len(found.pieces)} pieces that continue a word, {half.max():.0%} give their main "
+        f"Of {len(ends.pieces)} pieces that continue a word, {half.max():.0%} give their main "
         f"predecessor half or more of the attention of head {half.argmax()} in every text of "
         f"{length} tokens, whatever the others are.",
-        f"The most is promised by ‘{query}’ behind ‘{key}’: {found.least[head, piece]:.0%} at "
+        f"The most is promised by ‘{query}’ behind ‘{key}’: {ends.least[head, piece]:.0%} at "
         f"least, in head {head}.",
     ]
     rows = [
@@ -107,14 +107,14 @@ def every_text(evidence: Evidence) -> Part:
                 "predecessor, one place before, over all texts; medians over the pieces. "
                 f"Predecessors by their counts in {words}.",
             ),
-            Figure(joined([(key, query, f"{found.least[head, piece]:.0%}")]), "Promised most."),
+            Figure(joined([(key, query, f"{ends.least[head, piece]:.0%}")]), "Promised most."),
         ],
         tables=[Table("Over all texts", table, dict.fromkeys(table, ".1%"))],
         numbers={
             "length": length,
-            "queries": found.pieces.queries,
-            "keys": found.pieces.keys,
-            "least": found.least,
-            "greatest": found.greatest,
+            "queries": ends.pieces.queries,
+            "keys": ends.pieces.keys,
+            "least": ends.least,
+            "greatest": ends.greatest,
         },
     )

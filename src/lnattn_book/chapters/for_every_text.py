@@ -67,12 +67,12 @@ def table(studies: Mapping[str, Guaranteed]) -> pd.DataFrame:
             switch = apart(study, vocabulary)
             rows[model_name(name), f"{words} tokens"] = {
                 "head": joins.head,
-                "pieces": joins.found,
+                "pieces": joins.share,
                 "whole words": joins.nulls["whole words"],
                 "wrong predecessors": joins.nulls["wrong predecessors"],
                 "random heads": joins.nulls["heads in random order"],
-                "pairs apart": switch.found,
-                "near heads": near(study, vocabulary).found,
+                "pairs apart": switch.share,
+                "near heads": near(study, vocabulary).share,
             }
     index = pd.MultiIndex.from_tuples(rows, names=["model", "the others are"])
     return pd.DataFrame(list(rows.values()), index=index)
@@ -116,11 +116,11 @@ def ends_without(
     before = LENGTH - 2
     score = texts.scores([query], before, [key])[0, 0] - by_place[before]
     others = torch.arange(LENGTH) != before
-    high, low = (
-        torch.sigmoid(score - (end[0] - by_place)[others].logsumexp(0))
+    shares = [
+        float(torch.sigmoid(score - (end[0] - by_place)[others].logsumexp(0)))
         for end in texts.ends([query])
-    )
-    return float(low), float(high)
+    ]
+    return min(shares), max(shares)
 
 
 def checks(
@@ -133,9 +133,13 @@ def checks(
 
     promised, without: of the two queries, whole and without T^ed; measured: on text.
     """
-    piece, word = promised["f"], promised[" near"]
-    llama, minilm = studies["book-llama"], studies["minilm"]
-    joins, switch, middle = joining(llama), apart(llama), medians(llama, 3)
+    piece = promised["f"]
+    word = promised[" near"]
+    llama = studies["book-llama"]
+    minilm = studies["minilm"]
+    joins = joining(llama)
+    switch = apart(llama)
+    middle = medians(llama, 3)
     written = joining(minilm, 1)
     yield says("gives it 46 % or more in every text of 64 tokens", piece.least, LENGTH)
     yield says("gives at most 13 %", word.greatest)
@@ -148,7 +152,7 @@ def checks(
     ends = measured.least.mean(), measured.greatest.mean()
     yield says("on average from .12 to .44", *ends)
     yield says(
-        "12 % of the pieces give their main predecessor half or more", joins.found, joins.head == 3
+        "12 % of the pieces give their main predecessor half or more", joins.share, joins.head == 3
     )
     words = joins.nulls["whole words"]
     yield says("of whole words one in a thousand", 0.0005 < words < 0.0015, found=words)
@@ -158,22 +162,23 @@ def checks(
         "is promised .33, the median word .04", middle["pieces, least"], middle["words, least"]
     )
     random = switch.nulls["heads in random order"]
-    yield says("12 % are, and in heads of random weights 8 %", switch.found, random)
+    yield says("12 % are, and in heads of random weights 8 %", switch.share, random)
     yield says("it does not say that they are apart", switch.says == "no more than its nulls")
-    yield says("Of all tokens none of its heads promises anything", joining(minilm).found == 0)
+    yield says("Of all tokens none of its heads promises anything", joining(minilm).share == 0)
     yield says(
-        "gives it half in every text from 72 % of the pieces", written.found, written.head == 2
+        "gives it half in every text from 72 % of the pieces", written.share, written.head == 2
     )
-    smol, whisper = studies["smollm2-135m-q4"], studies["whisper-tiny.en"]
-    nothing = [joining(smol, vocabulary).found for vocabulary in (0, 1)]
+    smol = studies["smollm2-135m-q4"]
+    whisper = studies["whisper-tiny.en"]
+    nothing = [joining(smol, vocabulary).share for vocabulary in (0, 1)]
     yield says("In SmolLM2 no head promises anything with either", max(nothing) == 0)
     pairs = apart(whisper)
     trifles = medians(whisper, pairs.head or 0)
-    yield says("83 % of pairs are apart", pairs.found)
+    yield says("83 % of pairs are apart", pairs.share)
     yield says(
         "the median piece is promised less than 1 %, and so is the median word at most",
         trifles["pieces, least"],
         trifles["words, greatest"] < 0.01,
     )
-    heads = [near(study, v).found for study in studies.values() for v in (0, 1)]
+    heads = [near(study, v).share for study in studies.values() for v in (0, 1)]
     yield says("No head of the five models looks near in every text", max(heads) == 0)

@@ -426,14 +426,17 @@ def robustness_checks(
     lower = last["rms"] - last["small-scores"]
     yield says("but these runs end lower", lower > 0.01, found=lower)
     yield from _checks_of_rates(sweep)
-    ours, theirs = settings.iloc[0], settings.iloc[1]
+    ours = settings.iloc[0]
+    theirs = settings.iloc[1]
     ends = settings.columns[settings.columns.str.endswith("ends")]
     levels = settings.columns[settings.columns.str.startswith("slower")]
     harder = ours[ends] - theirs[ends]
     yield says("Their setting is a little harder", harder.between(0, 0.05), found=harder)
     factor = theirs[levels] / ours[levels]
     yield says("by much the same factors", factor.between(0.7, 1.4), found=factor)
-    at_8, at_16, at_32 = (arrived[width] for width in (8, 16, 32))
+    at_8 = arrived[8]
+    at_16 = arrived[16]
+    at_32 = arrived[32]
     yield says("two seeds a setting", seeds == 2)
     yield says(
         "At width 8 RMSNorm takes 1.27 times as long as LayerNorm [1.07, 1.47], at 16 0.93 times",
@@ -443,7 +446,9 @@ def robustness_checks(
         at_16.value,
     )
     yield says("and at 32 as long", 32, at_32.value == 1)
-    one_other, *several = [name for name in normals.arms if name != "layernorm"]
+    others = [name for name in normals.arms if name != "layernorm"]
+    one_other = others[0]
+    several = others[1:]
     other = 100 * np.array(end_lead(normals, one_other, "layernorm"))
     yield says("Over five seeds", len(normals.of("layernorm").seeds) == 5)
     yield says("ends 0.3 points above … [−1.5, 2.2]", other)

@@ -354,11 +354,11 @@ def checks(
     yield says("One of the paper's seven bold words", bold.lost == 1, bold.marked == 7)
     yield says("two times in five", 0.35 < bold.by_chance < 0.45, found=bold.by_chance)
     yield from _checks_of_classifiers(sentiment)
-    lost = [int(one.unselectable[0].sum()) for one in all_layers.values()]
+    lost = [int(keys.unselectable[0].sum()) for keys in all_layers.values()]
     yield says("No key is unselectable", np.array(lost) == 0, found=lost)
-    most = max(float(one.by_head(1).max()) for one in all_layers.values())
+    most = max(float(keys.by_head(1).max()) for keys in all_layers.values())
     yield says("up to three tenths of a head's keys", 0.25 < most < 0.35, found=most)
-    of_tokens_and_places = [one.common(1)[:2, 2].max() for one in all_layers.values()]
+    of_tokens_and_places = [keys.common(1)[:2, 2].max() for keys in all_layers.values()]
     yield says(
         "not of more frequent tokens and do not stand later",
         np.array(of_tokens_and_places) < 0.535,

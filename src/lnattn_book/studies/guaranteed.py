@@ -63,7 +63,7 @@ class Outcome:
     """
 
     says: str
-    found: float
+    share: float
     nulls: Mapping[str, float]
     head: int | None = None
 
@@ -78,16 +78,16 @@ def joining(study: Guaranteed, vocabulary: int = 0) -> Outcome:
         "wrong predecessors": wrong,
         "heads in random order": _high((study.null_least[:, 0] >= 0.5).mean(axis=-1).max(axis=-1)),
     }
-    found = float(shares[head])
-    if found < SOME:
+    share = float(shares[head])
+    if share < SOME:
         says = "no head joins"
-    elif found - wrong < BEYOND:
+    elif share - wrong < BEYOND:
         says = "looks back at whatever stands there"
-    elif found - max(nulls.values()) < BEYOND:
+    elif share - max(nulls.values()) < BEYOND:
         says = "no more than its nulls"
     else:
-        says = "joins most" if found >= MOST else "joins some"
-    return Outcome(says, found, nulls, head)
+        says = "joins most" if share >= MOST else "joins some"
+    return Outcome(says, share, nulls, head)
 
 
 def apart(study: Guaranteed, vocabulary: int = 0) -> Outcome:
@@ -97,7 +97,8 @@ def apart(study: Guaranteed, vocabulary: int = 0) -> Outcome:
     generator = np.random.default_rng(0)
     dealt = []
     for _ in range(len(study.null_least)):
-        least, greatest = (_both(side[vocabulary]) for side in (study.least, study.greatest))
+        least = _both(study.least[vocabulary])
+        greatest = _both(study.greatest[vocabulary])
         order = generator.permutation(least.shape[-1])
         pieces, words = np.split(order, 2)
         dealt.append(_pairs_apart(least[:, pieces], greatest[:, words]).max())
@@ -106,29 +107,29 @@ def apart(study: Guaranteed, vocabulary: int = 0) -> Outcome:
         for least, greatest in zip(study.null_least[:, 0], study.null_greatest[:, 1], strict=True)
     ]
     nulls = {"kinds dealt anew": _high(dealt), "heads in random order": _high(random_order)}
-    found = float(shares[head])
-    if found < SOME:
+    share = float(shares[head])
+    if share < SOME:
         says = "intervals meet"
-    elif found - max(nulls.values()) < BEYOND:
+    elif share - max(nulls.values()) < BEYOND:
         says = "no more than its nulls"
     else:
-        says = "most pairs apart" if found >= MOST else "some pairs apart"
-    return Outcome(says, found, nulls, head)
+        says = "most pairs apart" if share >= MOST else "some pairs apart"
+    return Outcome(says, share, nulls, head)
 
 
 def near(study: Guaranteed, vocabulary: int = 0) -> Outcome:
     """G3: heads whose nearest ten places get half or more in every text, whatever the query."""
     always = (_both(study.near[vocabulary]) >= 0.5).all(axis=-1)
     by_chance = (_both(study.null_near) >= 0.5).all(axis=-1).sum(axis=-1)
-    found = int(always.sum())
+    share = int(always.sum())
     nulls = {"heads in random order": _high(by_chance)}
-    if not found:
+    if not share:
         says = "no head looks near in every text"
-    elif found <= nulls["heads in random order"]:
+    elif share <= nulls["heads in random order"]:
         says = "no more heads than by chance"
     else:
         says = "heads look near in every text"
-    return Outcome(says, found, nulls)
+    return Outcome(says, share, nulls)
 
 
 def never(study: Guaranteed, what: int = 0) -> Outcome | None:
@@ -138,15 +139,15 @@ def never(study: Guaranteed, what: int = 0) -> Outcome | None:
     """
     if not len(study.null_never):
         return None
-    found = float(study.never[what].mean())
+    share = float(study.never[what].mean())
     by_chance = study.null_never[:, what].mean(axis=-1)
     nulls = {"least": float(by_chance.min()), "most": float(by_chance.max())}
     says = "as many as by chance"
-    if found > nulls["most"]:
+    if share > nulls["most"]:
         says = "more than by chance"
-    elif found < nulls["least"]:
+    elif share < nulls["least"]:
         says = "fewer than by chance"
-    return Outcome(says, found, nulls)
+    return Outcome(says, share, nulls)
 
 
 def _pairs_apart(

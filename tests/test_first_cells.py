@@ -150,6 +150,7 @@ def test_a_folder_is_found_from_the_clones_root(monkeypatch):
 
 
 def test_where_it_was_looked_and_what_may_be_meant(monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.chdir(chapter_runs.NOTEBOOKS)
     with pytest.raises(FirstCellError) as refused:
         page.choose("data/book-lama")

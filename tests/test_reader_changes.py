@@ -25,7 +25,7 @@ CHANGES = [
     ("06", {"text": "Another text, and not a long one.", "WITHOUT": "pp"}),
     ("07", {"HEAD": 5}),
     ("12", {"text": "A text of some other words.", "HEAD": 2, "QUERY": 4, "KEY": 1}),
-    ("10", {"ARM": ("LayerNorm", "SGD", 1)}),
+    ("10", {"NORM": "LayerNorm", "OPTIMISER": "SGD", "SEED": 1}),
     ("09", {"SEED": 3, "KEYS": 9}),
 ]
 #: Chapters that speak of heads and models by name: all they say holds whatever is chosen.

@@ -120,3 +120,15 @@ def test_tables_and_figure():
     assert chapter.medians(studies["book-llama"], 1)["pieces, least"] == pytest.approx(0.9)
     figure = figures.intervals(np.full((2, 100), 0.2), np.full((2, 100), 0.7))
     assert [len(ax.collections[0].get_segments()) for ax in figure.axes] == [60, 60]
+
+
+def test_nulls_lie_as_the_trained_head_does():
+    """A draw, a vocabulary, a kind, a head, a token; G4's one draw is of all tokens."""
+    study = made(0.3, 0.1, 0.1, 0.2)
+    assert study.null_least.shape == study.null_greatest.shape == study.null_near.shape
+    assert study.null_least.shape[1:] == study.least[0].shape
+    assert (study.null_greatest > study.null_least).all()
+    best = (study.null_least[:, 0] >= 0.5).mean(axis=-1).max(axis=-1)  # of each draw
+    highest = guaranteed.joining(study).nulls["heads in random order"]
+    assert best.min() <= highest <= best.max()
+    assert study.null_never.shape[1:] == study.never.shape

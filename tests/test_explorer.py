@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 import numpy as np
 import pytest
 from hostile import tiny
+from huggingface_hub import constants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load
@@ -278,7 +279,8 @@ def test_rotary_models_that_were_named_are_there(monkeypatch) -> None:
     assert len(publishing.wanted_models()) == 3
 
 
-def test_every_link_of_a_chapter_names_its_model() -> None:
+def test_every_link_of_a_chapter_names_its_model(monkeypatch) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)  # no hub is asked for its models
     """Else a link shows the model of the page's opening, and the chapter is about another."""
     links = [
         link

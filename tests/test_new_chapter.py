@@ -39,9 +39,9 @@ def test_a_new_chapter_is_four_places(clone):
     ]
     assert chapter_style.complaints(paths[0]) == "", "in style, and as jupytext writes it"
     after = yaml.safe_load((clone / "_toc.yml").read_text())
-    chapters = after["parts"][0]["chapters"]
-    assert chapters == [*before["parts"][0]["chapters"], {"file": "notebooks/two-layers"}]
-    assert after["parts"][1:] == before["parts"][1:]
+    *_, last = before["parts"][:3]  # of the three parts that are numbered
+    last["chapters"].append({"file": "notebooks/two-layers"})
+    assert after == before
 
 
 def test_its_code_runs_and_its_test_passes(clone, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -189,8 +190,11 @@ def test_draws_are_kept_by_claim_and_row_from_seed_0_on(tiny, known, monkeypatch
     # Both take a text of English words, and the tiny model has 40 numbers.
     monkeypatch.setattr(null_models, "of_positions", lambda first: [])
     monkeypatch.setattr(null_models, "switch_on_text", lambda first: switch)
+    wrong = Mock(draw=lambda seed: {"skills": seed})
+    monkeypatch.setattr(null_models, "WrongQueries", lambda first: wrong)
     found = null_models.draws_of("a folder", draws=3)
-    asked = ("K15", "K20", "K11", "K17", "K19", "K12", "K13")
+    assert [drawn["skills"] for drawn in found["K5", "a folder"]] == [0, 1, 2]
+    asked = ("K4", "K5", "K15", "K20", "K11", "K17", "K19", "K12", "K13")
     assert {key: len(drawn) for key, drawn in found.items()} == {
         (claim_id, "a folder"): 3 for claim_id in asked
     }

@@ -99,7 +99,8 @@ def _changed(own: torch.nn.Module, made: torch.nn.Module) -> dict[str, Any]:
         made_there = getattr(made, name, None)
         here = there.detach().cpu()
         if not isinstance(made_there, Tensor) or made_there.shape != here.shape or follows:
-            if made_there is None or not torch.equal(here.float(), made_there.float()):
+            # Of a module in half precision, what its configuration gives is rounded, too.
+            if made_there is None or not torch.equal(here, made_there.to(here.dtype)):
                 raise CheckpointError(
                     f"rotary_emb.{name} of this model in memory is not what its configuration "
                     "gives, and cannot be read; set the frequencies in the configuration."

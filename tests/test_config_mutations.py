@@ -39,7 +39,7 @@ VALUES = [
         [1],
         [[]],
     ),
-    *(float("inf"), float("nan"), {"a": 1}, ["full_attention"], "é\ud800", "x" * 5000),
+    *(float("inf"), float("nan"), {"a": 1}, ["full_attention"], "é\u2028", "x" * 5000),
 ]
 #: Settings of other families, or of nobody.
 STRAY = ["clip_qkv", "sliding_window", "attn_logit_softcapping", "num_labels", "is_decoder",

@@ -42,7 +42,7 @@ WANTED = {
 }
 #: Names as Python spells them, and where they stand: the first that is found.
 NAMED = {
-    "token_vectors": "book/api/affinity#lnattn.attention.vectors.token_vectors",
+    "token_vectors": "book/api/attention#lnattn.attention.vectors.token_vectors",
     "load_first_layer": "book/api/models#lnattn.models.checkpoints.load_first_layer",
     "HeadAuroc": "book/api/affinity#lnattn.affinity.auroc.HeadAuroc",
     "lnattn.affinity.auroc": "book/api/affinity#module-lnattn.affinity.auroc",
@@ -87,5 +87,5 @@ def test_a_snippet_begins_with_text_of_its_page(tab):
     tab.until(f"{SNIPPETS}.filter(one => one[1]).length > 5")
     snippets = [(page, text) for page, text in tab.evaluate(SNIPPETS) if text]
     for page, text in snippets:
-        assert re.match(r"…?[\w'‘“(–-]", text), f"{page}: {text[:80]}"
+        assert re.match(r"…?[\w'‘“(–@-]", text), f"{page}: {text[:80]}"
         assert "Contents" not in text[:40], f"{page}: {text[:80]}"

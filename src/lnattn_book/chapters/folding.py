@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import torch
@@ -16,6 +16,7 @@ from lnattn.attention.layernorm import layer_norm
 from lnattn.rotary.fold import fold_relative
 from lnattn.rotary.weights import AnyFirstLayer
 from lnattn.weights import AttentionLayer, FirstLayer
+from lnattn_book.page import Check, says
 from lnattn_book.studies.identities import attention_error, original_attention
 from lnattn_book.studies.samples import sentence_ids
 
@@ -75,3 +76,30 @@ def trained_errors(reference: PreTrainedModel, model: FirstLayer, text: str) -> 
         str(dtype).removeprefix("torch."): attention_error(reference, model, ids, dtype)
         for dtype in dtypes
     }
+
+
+def checks(
+    apart: float,
+    uneven: float,
+    worst: Mapping[str, float],
+    moved: Mapping[str, float],
+    lengths: Mapping[str, Float[Tensor, ""]],
+) -> Iterator[Check]:
+    """What the page says of its numbers.
+
+    apart: the largest difference of the scores by hand from the package's; uneven: the largest
+    deviation within a row of `left_over`; worst: the largest error by dtype. moved: as from
+    `moved_by_bias`; lengths: of book-gpt2's biases, mean over heads.
+    """
+    exact = worst["float64"]
+    yield says("the model's own, up to rounding", exact < 1e-13, found=exact)
+    yield says(
+        "whatever it is, no attention weight changes", moved["b_K"] < 1e-8, found=moved["b_K"]
+    )
+    yield says("gives to three tokens, by hand", apart < 1e-3, found=apart)
+    yield says("one number for each query, the same for every key", uneven < 1e-3, found=uneven)
+    yield says("in about the sixth digit", 1e-7 < worst["float32"] < 1e-5, found=worst["float32"])
+    yield says("in about the fifteenth", 1e-16 < exact < 1e-13, found=exact)
+    yield says("An error in the formula would stay where it is", exact < 1e-6 * worst["float32"])
+    yield says("The key bias moves nothing", moved["b_K"] < 1e-8, moved["b_Q"] > 1e-2)
+    yield says("an idle parameter need not be small", lengths["b_K"] > 1, found=lengths["b_K"])

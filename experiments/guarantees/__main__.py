@@ -29,7 +29,7 @@ from lnattn_book.studies.samples import token_counts
 #: Vocabularies up to this size are asked whole; of others so many queries of a kind.
 SMALL, QUERIES = 10_000, 500
 #: Draws of heads in random order, with so many queries; draws for G4; counts of written tokens.
-NULLS, NULL_QUERIES, NEVER_NULLS, WRITTEN = 20, 100, 1, 5
+NULLS, NULL_QUERIES, NEVER_NULLS, WRITTEN = 20, 100, 3, 5
 
 
 class Asked(NamedTuple):
@@ -112,12 +112,13 @@ def never_in(model: AnyFirstLayer, head: int) -> Float[np.ndarray, "what"]:
     missing = torch.ones(2, texts.vocab_size, dtype=torch.bool)
     for at in sorted(texts.free, key=lambda place: abs(texts.place - place)):
         others = torch.arange(texts.length) != at
-        needed = torch.stack([low[:, others].logsumexp(1), high[:, at] - 1e-5])
+        needed = torch.stack([low[:, others].logsumexp(1), high[:, at] - 1e-5]).float()
         keys = missing.any(dim=0).nonzero()[:, 0]
-        for block in blocks(texts.vocab_size, len(keys), 1 << 21):
+        for block in blocks(texts.vocab_size, len(keys), 1 << 20):
             scores = texts.scores(every[block], at, keys)
             for what in range(2):
-                missing[what, keys] &= (scores < needed[what, block, None]).all(dim=0)
+                lead = (scores - needed[what, block, None]).amax(dim=0)
+                missing[what, keys] &= lead < 0
     return missing.double().mean(dim=1).numpy()
 
 
@@ -191,16 +192,17 @@ def with_never(guaranteed: Guaranteed, model: AnyFirstLayer) -> Guaranteed:
 def run(args: argparse.Namespace) -> None:
     for name in args.model:
         model = load_first_layer(name)
+        out = args.out / (args.named or name)
+        if args.never:
+            guaranteed = with_never(Guaranteed.read(out), model)
+            frozen(guaranteed.write(out), "guarantees", "guarantees MODELS, then --never MODELS")
+            continue
         counts, counted = token_counts(model)
         if args.counts:
             counts = Counts.load(args.counts)
             counted = f"{counts.record['documents']} Wikipedia articles, {counts.sha256}"
-        out = args.out / (args.named or name)
         guaranteed = study(model, counts, counted, args.nulls)
         frozen(guaranteed.write(out), "guarantees", "guarantees MODELS")
-        if model.embeddings.vocab_size <= SMALL:
-            guaranteed = with_never(guaranteed, model)
-            frozen(guaranteed.write(out), "guarantees", "guarantees MODELS")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -209,6 +211,7 @@ def parser() -> argparse.ArgumentParser:
     whole.add_argument("--as", dest="named", help="folder of the result, for one model")
     whole.add_argument("--nulls", type=int, default=NULLS, help="draws of heads in random order")
     whole.add_argument("--counts", type=Path, help="counts of pairs in its tokens")
+    whole.add_argument("--never", action="store_true", help="add G4 to what is frozen, no more")
     whole.add_argument("--out", type=Path, default=data_folder() / "results")
     return whole
 

@@ -209,9 +209,9 @@ class EveryText:
         return least[:, 0], greatest[:, 0]
 
     def scores(self, queries: Ids, at: int, keys: Ids) -> Float[Tensor, "query key"]:
-        """The score of each query token with each key token at a place, over the scale; float64."""
+        """The score of each query token with each key token at a place, over the scale."""
         q, k = self._head.sides(torch.as_tensor(queries), at, torch.as_tensor(keys))
-        return self._head.scaled(q @ k.mT, at).double()
+        return self._head.scaled(q @ k.mT, at)
 
     def witnesses(self, query: int, at: int, key: int) -> tuple[list[int], list[int]]:
         """A text that gets the least attention to a key at a place, and one that gets the greatest.

@@ -7,15 +7,19 @@ import io
 import linecache
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import jupytext
 import matplotlib.pyplot as plt
 from IPython.display import display
 from jaxtyping import config as jaxtyping_config
 
+from lnattn_book import page
+from lnattn_book.page.checks import Check, CheckTable, table
 from lnattn_book.page.places import repository
 
 NOTEBOOKS = repository() / "notebooks"
@@ -23,16 +27,27 @@ NOTEBOOKS = repository() / "notebooks"
 
 @dataclass
 class Run:
-    """What a run left: its names, what it printed or displayed as text; how many cells ended."""
+    """What a run left: its names, what it printed or displayed as text; how many cells ended.
+
+    checks: the sentences that the page's table has asked.
+    """
 
     names: dict[str, Any] = field(default_factory=dict)
     said: str = ""
     ended: int = 0
+    checks: list[Check] = field(default_factory=list)
 
     @property
     def broken(self) -> list[str]:
-        """The lines about sentences of the page that are not about this run."""
-        return [line for line in self.said.splitlines() if "of the unchanged chapter" in line]
+        """What is said of sentences of the page that are not about this run."""
+        lines = [line for line in self.said.splitlines() if "of the unchanged chapter" in line]
+        return lines + [check.message for check in self.checks if not check.holds]
+
+    def table(self, checks: Iterable[Check]) -> CheckTable:
+        """In place of `page.table`, which a notebook would show."""
+        made = table(checks)
+        self.checks.extend(made.checks)
+        return made
 
 
 def find(name: str) -> Path:
@@ -73,7 +88,10 @@ def run(name: str, **parameters: Any) -> Run:
     heard = io.StringIO()
     jaxtyping_config.update("jaxtyping_disable", True)  # as for a reader
     try:
-        with contextlib.redirect_stdout(heard):
+        with (
+            contextlib.redirect_stdout(heard),
+            mock.patch.object(page, "table", done.table),
+        ):
             for number, code in enumerate(codes):
                 file = f"<{path.name}, cell {number}>"
                 linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)

@@ -9,9 +9,10 @@ import pytest
 import torch
 from random_models import attention_layer, embeddings_of, random_layer
 
-from lnattn import Embeddings, FirstLayer, fold, six_terms
+from lnattn import Embeddings, FirstLayer, fold, load_first_layer, six_terms
 from lnattn.attention.terms import TERMS
 from lnattn.errors import TokenError
+from lnattn.models.reference import load_reference_model
 from lnattn_book.chapters import six_terms as chapter
 
 
@@ -85,3 +86,13 @@ def test_the_error_is_rounding_and_sees_a_wrong_weight(gpt2):
     assert chapter.error(model, gpt2.transformer, ids, torch.float64) < 1e-12
     wrong = first_layer(replace(attention_layer(gpt2, 1), index=0), model.embeddings)
     assert chapter.error(wrong, gpt2.transformer, ids, torch.float64) > 1e-3
+
+
+def test_the_rows_of_a_bert_are_added_in_double_precision():
+    """Where one row is added in single precision, attention is off by as much as it rounds."""
+    minilm = load_first_layer("minilm")
+    reference = load_reference_model("minilm")
+    exact = chapter.rows_added_in_double(minilm, reference)
+    ids = torch.tensor([101, 2047, 2259, 102])
+    assert chapter.error(exact, reference, ids, torch.float64) < 1e-13
+    assert chapter.error(minilm, reference, ids, torch.float64) > 1e-10

@@ -7,6 +7,8 @@ nothing is lost: the attention from the six terms against that of the whole mode
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +22,7 @@ from lnattn.attention.forward import causal_mask
 from lnattn.attention.terms import TERMS, SixTerms, six_terms
 from lnattn.errors import TokenError
 from lnattn.weights import FirstLayer
+from lnattn_book.page import Check, says
 from lnattn_book.studies.samples import sentence_ids
 
 
@@ -92,6 +95,65 @@ def error(
     reported = reference.to(dtype)(ids[None], output_attentions=True).attentions[0][0]
     terms = six_terms(fold(model.attention.to(dtype)), model.embeddings.to(dtype), ids)
     return float((terms.attention() - reported).abs().max())
+
+
+def rows_added_in_double(model: FirstLayer, reference: PreTrainedModel) -> FirstLayer:
+    """A BERT in double precision, its position rows and its token type's row added there.
+
+    `lnattn.load_first_layer` adds the two when it reads a model, in the precision of the file.
+    """
+    rows = reference.embeddings
+    positions = rows.position_embeddings.weight.detach().double()
+    first_type = rows.token_type_embeddings.weight.detach()[0].double()
+    in_double = model.to(torch.float64)
+    embeddings = replace(in_double.embeddings, W_P=positions + first_type)
+    return replace(in_double, embeddings=embeddings)
+
+
+def checks(
+    lifts: Mapping[str, float],
+    paid: Mapping[str, Float[Tensor, ""]],
+    apart: float,
+    largest: Sequence[str],
+    sizes: Float[np.ndarray, "term head"],
+    before: Float[Tensor, "head"],
+    differences: Mapping[str, float],
+) -> Iterator[Check]:
+    """What the page says of its numbers.
+
+    lifts: of *york* and *new* in head 5; paid: attention of that pair, whole and without a term;
+    apart: largest difference of a term by hand from the package's. largest: the term that varies
+    most, by head, of `sizes` (`spread`); before: attention on the token before. differences: of
+    attention from the whole model's, by how it was computed.
+    """
+    ee = lifts["ee"]
+    pp = lifts["pp"]
+    whole, without_token, without_place = paid.values()
+    exact = differences["double from the first sum on"]
+    small = [abs(lifts[name]) for name in ("ep", "pe", "p")]
+    of_what = np.isin(largest, ["ee", "e"]).sum()
+    yield says("Of six terms, exactly", exact < 1e-13, found=exact)
+    yield says("for what it is and for where it stands", ee > 2, pp > 2, found=[ee, pp])
+    yield says("the folded bias stands for the query", apart < 1e-3, found=apart)
+    yield says("Token → token lifts new by four", 3.8 < ee < 4.4, found=ee)
+    yield says("Position → position adds two and a half", 2.2 < pp < 2.7, found=pp)
+    yield says("Any → token takes two away", -2.3 < lifts["e"] < -1.8, found=lifts["e"])
+    yield says("The other three hardly count", np.array(small) < 0.2, found=small)
+    yield says("three quarters of the attention", 0.72 < whole < 0.80, found=whole)
+    yield says("4 % of the attention is left", without_token)
+    yield says("take away where it stands, 14 %", without_place)
+    others = np.delete(sizes[:, 2], TERMS.index("pp"))
+    yield says(
+        "In head 2 of MiniLM position → position varies most",
+        2,
+        largest[2] == "pp",
+        sizes[TERMS.index("pp"), 2] > others,
+    )
+    yield says("nearly all of its attention is on", before[2] > 0.9, found=before[2])
+    yield says("In most other heads what a token is varies more", of_what > 5.5, found=of_what)
+    rounded = differences["double precision"]
+    yield says("but stops at 1e-8", rounded)
+    yield says("less than 1e-14 is left", exact)
 
 
 def _seen(terms: SixTerms) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import transformers
-from random_models import randomise
+from families import randomise
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 _VOCAB = {"vocab_size": 8192, "bos_token_id": 8191, "eos_token_id": 8191, "pad_token_id": 1}

@@ -17,7 +17,6 @@ import pytest
 import tokenizers
 import torch
 import transformers as hf
-from random_models import randomise
 from torch import Tensor, nn
 
 from conformance.cases import CASES, CONTEXT, D_MODEL, HEADS, ROPES, VOCAB, settings_of
@@ -38,6 +37,18 @@ LEARNED_EACH = [name for name in EACH if name in LEARNED]
 RELATIVE_EACH = [name for name in EACH if name in RELATIVE]
 
 
+def randomise(model: torch.nn.Module, seed: int, scale: float = 0.5) -> torch.nn.Module:
+    """Replace every parameter by Gaussian noise; gains are spread around 1 and may be negative."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            is_gain = parameter.ndim == 1 and name.endswith("weight")
+            value = 1 + noise if is_gain else scale * noise
+            parameter.copy_(value.to(parameter.dtype))
+    return model
+
+
 def config_of(kind: str, **changes: Any) -> Any:
     """The configuration of a kind, of two layers."""
     case = CASES[kind]
@@ -50,19 +61,20 @@ def make(
     seed: int = 3,
     *,
     head: bool | None = None,
+    scale: float = 0.4,
     **changes: Any,
 ) -> nn.Module:
     """A model with random parameters and eager attention, in evaluation mode.
 
     kind: of `CASES`, or a configuration. head: with the head that its case is saved with; models of
-    learned positions have it unless told otherwise. changes: of settings.
+    learned positions have it unless told otherwise. scale: of `randomise`. changes: of settings.
     """
     config = config_of(kind, **changes) if isinstance(kind, str) else kind
     with_head = kind in LEARNED if head is None else head
     build = class_of(CASES[kind]) if with_head else hf.AutoModel
     # Experts one by one: the fused ones know no double precision.
     eager = {"attn_implementation": "eager", "experts_implementation": "eager"}
-    return randomise(build.from_config(config, **eager).to(dtype), seed, scale=0.4).eval()
+    return randomise(build.from_config(config, **eager).to(dtype), seed, scale).eval()
 
 
 def save(model: nn.Module, folder: Path) -> Path:

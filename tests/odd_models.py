@@ -1,25 +1,31 @@
-"""Made checkpoints that a guest may bring: small, random, and each odd in one way.
+"""Checkpoints that a guest may bring: small, random, and each odd in one way.
 
-`make` writes one of them as a folder that `load_first_layer` opens; `ODD` names them all.
+`make` writes one of them as a folder that `load_first_layer` opens; `ODD` names them all: every
+family with learned positions, by its case, and what is odd in a GPT-2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import families
 import torch
 import transformers as hf
-from random_models import randomise
+from families import LEARNED_EACH
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import nn
 
+from conformance.cases import CASES, HEADS, settings_of
 from lnattn.text.corpora import read_documents
 from lnattn_book.studies.samples import sample_file
 
-VOCAB, CONTEXT, D_MODEL, HEADS, LAYERS = 600, 64, 32, 4, 2
+VOCAB, CONTEXT = 600, 64
 END = "<|endoftext|>"
+#: What families call the number of positions that they have learned.
+_LENGTHS = ("n_positions", "max_position_embeddings", "max_target_positions")
 
 
 def tokenizer(folder: Path) -> None:
@@ -38,15 +44,20 @@ def tokenizer(folder: Path) -> None:
     fast.save_pretrained(folder)
 
 
-def _gpt2(**changes: Any) -> nn.Module:
-    sizes = {"n_embd": D_MODEL, "n_head": HEADS, "n_layer": LAYERS, "n_positions": CONTEXT}
-    ends = {"bos_token_id": 0, "eos_token_id": 0}
-    return hf.GPT2LMHeadModel(hf.GPT2Config(vocab_size=VOCAB, **{**sizes, **ends, **changes}))
+def reading(kind: str, **changes: Any) -> nn.Module:
+    """A model of a kind that reads texts of 64 of the tokenizer's tokens."""
+    own = settings_of(CASES[kind])
+    longer = {
+        name: own[name] + CONTEXT - families.CONTEXT  # RoBERTa has rows beside those
+        for name in _LENGTHS
+        if name in own
+    }
+    return families.make(kind, torch.float32, **{"vocab_size": VOCAB, **longer, **changes})
 
 
 def _without_biases(**changes: Any) -> nn.Module:
     """As nanoGPT trains by default: no bias anywhere, in LayerNorms neither."""
-    model = randomise(_gpt2(**changes), seed=1, scale=0.2)
+    model = reading("gpt2", **changes)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith("bias"):
@@ -56,70 +67,23 @@ def _without_biases(**changes: Any) -> nn.Module:
 
 def _extreme() -> nn.Module:
     """Finite and as far from a trained model as that allows: one head saturates, one is even."""
-    model = randomise(_gpt2(), seed=1, scale=0.2)
+    model = reading("gpt2")
     with torch.no_grad():
         joint = model.transformer.h[0].attn.c_attn.weight
-        joint[:, : D_MODEL // HEADS] *= 1e3
-        joint[:, D_MODEL // HEADS : 2 * D_MODEL // HEADS] = 0
+        of_one_head = model.config.n_embd // HEADS
+        joint[:, :of_one_head] *= 1e3
+        joint[:, of_one_head : 2 * of_one_head] = 0
     return model
 
 
-def _opt() -> nn.Module:
-    return hf.OPTForCausalLM(
-        hf.OPTConfig(
-            vocab_size=VOCAB,
-            hidden_size=D_MODEL,
-            word_embed_proj_dim=D_MODEL,
-            num_hidden_layers=LAYERS,
-            num_attention_heads=HEADS,
-            ffn_dim=64,
-            max_position_embeddings=CONTEXT,
-            bos_token_id=0,
-            eos_token_id=0,
-        )
-    )
-
-
-def _gpt_neo() -> nn.Module:
-    return hf.GPTNeoForCausalLM(
-        hf.GPTNeoConfig(
-            vocab_size=VOCAB,
-            hidden_size=D_MODEL,
-            num_heads=HEADS,
-            num_layers=LAYERS,
-            attention_types=[[["global", "local"], 1]],
-            max_position_embeddings=CONTEXT,
-            window_size=8,
-            intermediate_size=64,
-            bos_token_id=0,
-            eos_token_id=0,
-        )
-    )
-
-
-def _bert() -> nn.Module:
-    return hf.BertForMaskedLM(
-        hf.BertConfig(
-            vocab_size=VOCAB,
-            hidden_size=D_MODEL,
-            num_hidden_layers=LAYERS,
-            num_attention_heads=HEADS,
-            intermediate_size=64,
-            max_position_embeddings=CONTEXT,
-        )
-    )
-
-
-#: Name → the model, in noise unless it has drawn its own weights.
+#: Name → the model.
 ODD: dict[str, Callable[[], nn.Module]] = {
+    **{kind: partial(reading, kind) for kind in LEARNED_EACH},
+    "untied": partial(reading, "gpt2-untied"),
     "no-biases": _without_biases,
-    "one-head": lambda: _without_biases(n_layer=1, n_head=1),
-    "context-40": lambda: randomise(_gpt2(n_positions=40), 2, 0.2),
-    "opt": lambda: randomise(_opt(), 3, 0.2),
-    "gpt-neo": lambda: randomise(_gpt_neo(), 4, 0.2),
-    "bert": lambda: randomise(_bert(), 5, 0.2),
-    "untied": lambda: randomise(_gpt2(tie_word_embeddings=False), 6, 0.2),
-    "small-eps": lambda: randomise(_gpt2(layer_norm_epsilon=1e-12), 7, 0.2),
+    "one-head": partial(_without_biases, num_hidden_layers=1, n_head=1),
+    "context-40": partial(reading, "gpt2", n_positions=40),
+    "small-eps": partial(reading, "gpt2", layer_norm_epsilon=1e-12),
     "extreme": _extreme,
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from families import make
 from transformers import GPT2LMHeadModel
 
 from lnattn import AttentionLayer, Embeddings, LayerNorm, plain
@@ -15,18 +16,6 @@ from lnattn.models.sources import InMemory
 from lnattn.models.whole_gpt2 import assemble
 from lnattn.transformer import Transformer
 from lnattn_book.studies import identities
-
-
-def randomise(model: torch.nn.Module, seed: int, scale: float = 0.5) -> torch.nn.Module:
-    """Replace every parameter by Gaussian noise; gains are spread around 1 and may be negative."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-            is_gain = parameter.ndim == 1 and name.endswith("weight")
-            value = 1 + noise if is_gain else scale * noise
-            parameter.copy_(value.to(parameter.dtype))
-    return model
 
 
 def random_gpt2(  # noqa: PLR0913 (sizes of a model, by name)
@@ -40,9 +29,19 @@ def random_gpt2(  # noqa: PLR0913 (sizes of a model, by name)
     eps: float = 1e-5,
 ) -> GPT2LMHeadModel:
     """A GPT-2 with eager attention and random parameters, in evaluation mode."""
-    sizes = {"n_layer": layers, "vocab_size": vocab, "n_positions": context}
-    model = identities.random_gpt2(seed, d_model, heads, dtype, layer_norm_epsilon=eps, **sizes)
-    return randomise(model, seed)
+    return make(
+        "gpt2",
+        dtype,
+        seed,
+        scale=0.5,
+        num_hidden_layers=layers,
+        n_embd=d_model,
+        n_head=heads,
+        n_inner=None,
+        vocab_size=vocab,
+        n_positions=context,
+        layer_norm_epsilon=eps,
+    )
 
 
 #: The attention block of a Hugging Face GPT-2, read from the module by hand.

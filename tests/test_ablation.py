@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 import torch
 import transformers as hf
-from families import config_of, in_double_precision
-from random_models import random_gpt2, randomise
+from families import config_of, in_double_precision, randomise
+from random_models import random_gpt2
 from scipy import sparse
 from torch.nn.functional import cross_entropy
 

@@ -17,10 +17,10 @@ from families import (
     LEARNED_EACH,
     VOCAB,
     make,
+    randomise,
     run,
     save,
 )
-from random_models import randomise
 from safetensors.torch import load_file, save_file
 from test_checkpoints import configure
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 import transformers as hf
-from random_models import randomise
+from families import randomise
 
 from lnattn.models.attending import implementation_of, keys_of_layers, losses, patched
 

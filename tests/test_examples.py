@@ -9,7 +9,8 @@ import huggingface_hub
 import pytest
 import torch
 import transformers
-from random_models import random_gpt2, randomise
+from families import randomise
+from random_models import random_gpt2
 
 from lnattn.models.checkpoints import BOOK_MODELS
 from lnattn_book.page import places

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from families import randomise
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_models import random_gpt2, random_layer, randomise, transformer_of
+from random_models import random_gpt2, random_layer, transformer_of
 
 from lnattn import fold
 from lnattn.attention.forward import (

@@ -11,11 +11,13 @@ import families
 import numpy as np
 import pytest
 import torch
+from families import EACH
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import plain_layer, random_layer
 
 import lnattn
+from conformance.cases import CASES
 from lnattn import guarantee, guarantees, plain
 from lnattn.errors import LnattnError, ShapeError, TokenError
 from lnattn.guarantees import EveryText
@@ -23,53 +25,27 @@ from lnattn.guarantees import EveryText
 #: The tokens that texts are made of, a part of the vocabulary, and how many a text has.
 TOKENS, LENGTH = [0, 7, 19, 20, 33, 49], 4
 TEXTS = torch.tensor(list(itertools.product(TOKENS, repeat=LENGTH)))
-#: One of each kind of position, and what bends or hides scores: a window, a cap, a clip, norms.
-RELATIVE = {
-    "llama-default": {},
-    "llama-yarn": {},
-    "llama-longrope": {"original_max_position_embeddings": 3},
-    "mistral": {"sliding_window": 2},
-    "gemma2": {"attn_logit_softcapping": 1.5},
-    "qwen3": {},
-    "gptj": {},
-    "gpt_neox": {},
-    "olmo": {},
-    "olmo2": {},
-    "falcon-groups": {},
-    "bloom": {},
-    "mpt": {},
-    "t5": {},
-    "gpt_oss": {},
+#: What bends or hides scores, so small that texts of four tokens feel it.
+SMALLER = {
+    "sliding_window": 2,
+    "attn_logit_softcapping": 1.5,
+    "original_max_position_embeddings": 3,
 }
-LEARNED = ["gpt2", "gpt_neo", "opt", "whisper-decoder", "bert", "roberta"]
 
 
 @cache
-def relative(name: str) -> tuple[Any, Any]:
+def model_and_layer(kind: str) -> tuple[Any, Any]:
     """A model of Hugging Face in float64, and its first layer."""
-    config = families.config_of(name)
-    for setting, value in RELATIVE[name].items():
-        setattr(config, setting, value)
-    model = families.make(config)
-    return model, lnattn.first_layer(model)
-
-
-@cache
-def learned(name: str) -> tuple[Any, Any]:
-    """A model of Hugging Face in float64, and its first layer."""
-    model = families.make(name, torch.float64)
+    own = CASES[kind].settings
+    smaller = {name: value for name, value in SMALLER.items() if own.get(name) is not None}
+    model = families.make(kind, **smaller)
     return model, lnattn.first_layer(model)
 
 
 @torch.no_grad()
 def attention_of(model: Any, texts: torch.Tensor) -> np.ndarray:
     """The first layer's attention by Hugging Face: [text head query key]."""
-    asked = {"output_attentions": True}
-    if hasattr(model.config, "d_kv"):
-        return model.encoder(texts, **asked).attentions[0].numpy()
-    if model.config.model_type == "whisper":
-        return model.get_decoder()(texts, **asked).attentions[0].numpy()
-    return model(texts, **asked).attentions[0].numpy()
+    return families.part_of(model)(texts, output_attentions=True).attentions[0].numpy()
 
 
 def compare(model: Any, layer: Any, places: list[tuple[int, int]]) -> None:
@@ -98,29 +74,15 @@ def seen_places(layer: Any) -> list[tuple[int, int]]:
     ]
 
 
-@pytest.mark.parametrize("name", RELATIVE)
-def test_every_text_of_a_model_with_relative_positions(name):
-    model, layer = relative(name)
+@pytest.mark.parametrize("kind", EACH)
+def test_every_text(kind):
+    model, layer = model_and_layer(kind)
     compare(model, layer, seen_places(layer))
 
 
-@pytest.mark.parametrize("name", LEARNED)
-def test_every_text_of_a_model_with_learned_positions(name):
-    model, layer = learned(name)
-    compare(model, layer, seen_places(layer))
-
-
-@pytest.mark.parametrize("name", ["llama-default", "mistral", "gemma2", "bloom", "t5"])
-def test_witnesses_get_what_is_promised_relative(name):
-    run_witnesses(*relative(name))
-
-
-@pytest.mark.parametrize("name", ["gpt2", "opt", "whisper-decoder", "bert"])
-def test_witnesses_get_what_is_promised_learned(name):
-    run_witnesses(*learned(name))
-
-
-def run_witnesses(model: Any, layer: Any) -> None:
+@pytest.mark.parametrize("kind", EACH)
+def test_witnesses_get_what_is_promised(kind):
+    model, layer = model_and_layer(kind)
     length, place = 9, 6
     both_ways = [1] if layer.attention.causal else [1, -2, 6]
     for head, distance in itertools.product(range(layer.attention.n_heads), both_ways):
@@ -137,13 +99,15 @@ def run_witnesses(model: Any, layer: Any) -> None:
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
-    name=st.sampled_from(["llama-default", "gemma2", "bloom", "gpt2", "bert"]),
+    kind=st.sampled_from(list(CASES)),
     fixed=st.booleans(),
 )
-def test_no_text_leaves_the_interval(seed, name, fixed):
-    model, layer = (learned if name in LEARNED else relative)(name)
+def test_no_text_leaves_the_interval(seed, kind, fixed):
+    model, layer = model_and_layer(kind)
     text = torch.from_numpy(np.random.default_rng(seed).integers(0, 50, 12))
-    place, at = 9, int(4 + seed % 5)  # in reach of every window
+    place = 9
+    reach = min(layer.attention.window or 6, 6)
+    at = place - 1 - seed % (reach - 1)
     given_tokens = {11: int(text[11]), (at + 1) % 9: int(text[(at + 1) % 9])} if fixed else None
     attention = attention_of(model, text[None])[0]
     for head in range(layer.attention.n_heads):
@@ -173,7 +137,7 @@ def test_the_package_is_plain():
 
 
 def test_a_text_of_two_tokens_has_one_attention():
-    _, layer = relative("llama-default")
+    _, layer = model_and_layer("llama-default")
     found = guarantee(layer, head=1, query=4, key=9, length=2)
     assert found.least == found.greatest
     assert found.least_text == [9, 4]
@@ -182,7 +146,7 @@ def test_a_text_of_two_tokens_has_one_attention():
 
 
 def test_fixed_tokens_stand_in_every_witness():
-    _, layer = learned("bert")
+    _, layer = model_and_layer("bert")
     found = guarantee(layer, head=0, query=4, key=9, length=6, place=3, fixed={0: 2, 5: 3})
     for text in (found.least_text, found.greatest_text):
         assert (text[0], text[2], text[3], text[5]) == (2, 9, 4, 3)
@@ -227,7 +191,7 @@ def _ends_exchanged(self, ids, free, tokens, right=guarantees._Relative.extremes
 )
 def test_a_mistake_shows(owner, name, mistake, monkeypatch):
     monkeypatch.setattr(owner, name, mistake)
-    model, layer = relative("llama-default")
+    model, layer = model_and_layer("llama-default")
     with pytest.raises(AssertionError):
         compare(model, layer, [(3, 2), (3, 0)])
 
@@ -258,13 +222,13 @@ def test_a_mistake_shows(owner, name, mistake, monkeypatch):
 def test_bad_input_is_told_in_one_sentence(changes, error, words):
     asked = {"head": 0, "query": 3, "key": 4, "length": 6, **changes}
     with pytest.raises(error) as told:
-        guarantee(learned("gpt2")[1], **asked)
+        guarantee(model_and_layer("gpt2")[1], **asked)
     assert words in str(told.value)
     assert "\n" not in str(told.value)
 
 
 def test_layers_above_the_first_and_other_things_are_refused():
-    model, layer = learned("gpt2")
+    model, layer = model_and_layer("gpt2")
     above = lnattn.FirstLayer(layer.embeddings, replace(layer.attention, index=1))
     asked = {"head": 0, "query": 3, "key": 4, "length": 6}
     with pytest.raises(ShapeError, match="whose inputs are no free choice of tokens"):
@@ -278,7 +242,7 @@ def test_layers_above_the_first_and_other_things_are_refused():
 
 
 def test_each_query_has_a_key():
-    every = EveryText(learned("gpt2")[1], head=0, length=4)
+    every = EveryText(model_and_layer("gpt2")[1], head=0, length=4)
     with pytest.raises(TokenError, match="give each of 2 queries its key, not 1 keys"):
         every.attention_to_each([1, 2], 2, [3])
     with pytest.raises(TokenError, match="place 3 holds the query"):

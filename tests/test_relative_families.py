@@ -10,20 +10,22 @@ import torch
 import transformers as hf
 from families import (
     RELATIVE,
+    RELATIVE_EACH,
     ROPES,
     VOCAB,
     config_of,
     in_double_precision,
     make,
+    randomise,
 )
 from families import run_relative as run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naming import naming
-from random_models import randomise
 from safetensors.torch import save_file
 from test_checkpoints import configure
 
+from conformance.cases import CASES, settings_of
 from lnattn import distance_terms, first_layer, fold_relative, load_first_layer
 from lnattn.errors import CheckpointError, TokenError
 from lnattn.models.checkpoints import open_checkpoint
@@ -273,19 +275,20 @@ def test_gemma_3_notes_the_rotation_of_its_local_layers():
     assert first_layer(model).provenance["positions"] == "rotary (linear)"
 
 
-@pytest.mark.parametrize("name", ["llama-default", "gptj", "mpt", "t5", "falcon"])
+@pytest.mark.parametrize("name", RELATIVE_EACH)
 def test_how_many_layers_there_are(name, tmp_path):
     """Under whatever name; where no config.json says, as many as transformers would make."""
-    config = config_of(name)
+    case = CASES[name]
+    config = hf.AutoConfig.for_model(case.model_type, **settings_of(case, layers=1))
     make(config, torch.float32).save_pretrained(tmp_path)
-    assert open_checkpoint(tmp_path).family.n_layers == 2
-    with pytest.raises(CheckpointError, match="layer 2"):
-        load_first_layer(tmp_path, layer=2)
+    assert open_checkpoint(tmp_path).family.n_layers == 1
+    with pytest.raises(CheckpointError, match="layer 1"):
+        load_first_layer(tmp_path, layer=1)
     configure(tmp_path, **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers",
                                          "num_decoder_layers"), "absent"))  # fmt: skip
     usual = type(config)().num_hidden_layers
     assert open_checkpoint(tmp_path).family.n_layers == usual
-    assert usual > 2
+    assert usual > 1
 
 
 def test_what_is_no_checkpoint_of_a_family_is_told_by_its_token_embeddings(tmp_path):
@@ -303,7 +306,7 @@ def test_a_version_of_transformers_without_a_function_is_named(tmp_path, monkeyp
         load_first_layer(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["llama-yarn", "gemma3", "gptj", "bloom", "mpt", "t5"])
+@pytest.mark.parametrize("name", RELATIVE)
 def test_a_first_layer_is_pickled_and_copied(name, tmp_path):
     """As a pool of processes does with what it is given."""
     make(name, torch.float32).save_pretrained(tmp_path)

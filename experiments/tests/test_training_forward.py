@@ -6,7 +6,8 @@ import copy
 
 import pytest
 import torch
-from random_models import InMemory, attention_layer, embeddings_of, random_gpt2, randomise
+from families import randomise
+from random_models import InMemory, attention_layer, embeddings_of, random_gpt2
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import GPT2LMHeadModel

@@ -34,7 +34,9 @@ def load_reference_model(name_or_path: str | Path, head: bool = False) -> PreTra
             "be run for comparison; give the folder of a complete model."
         )
     disable_progress_bar()  # loading takes a moment; its bars would only litter a page
-    model = (AutoModelForCausalLM if head else AutoModel).from_pretrained(
+    # The decoder of a Whisper is a model of its own only where it has its head.
+    with_head = head or checkpoint.family.config["model_type"] == "whisper"
+    model = (AutoModelForCausalLM if with_head else AutoModel).from_pretrained(
         str(checkpoint.folder),
         attn_implementation="eager",
         use_safetensors=True,

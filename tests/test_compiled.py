@@ -60,6 +60,49 @@ def test_selectability_in_a_forked_pool_and_in_threads(tmp_path):
     assert (done.returncode, done.stdout.split()) == (0, ["fork", "threads", "fork"]), done.stderr
 
 
+#: The main functions, here with two threads and then in a forked pool.
+_FORKED = """
+import multiprocessing
+import numpy as np
+import torch
+import lnattn
+
+def main_functions(seed):
+    ids = np.random.default_rng(seed).integers(0, 2000, size=200).tolist()
+    model = lnattn.load_first_layer("book-gpt2")
+    folded = lnattn.fold(model.attention)
+    terms = lnattn.six_terms(folded, model.embeddings, ids)
+    vectors = lnattn.token_vectors(folded, model.embeddings)
+    scores = vectors.scores(ids)
+    x = model.embeddings.W_E[ids] + model.embeddings.W_P[: len(ids)]
+    shares = lnattn.contributions(folded, model.embeddings, [ids])
+    numbers = terms.ee.abs().mean(), scores.abs().mean(), folded.attention(x).max()
+    return [*map(float, numbers), *shares.grand_mean().ravel()]
+
+if __name__ == "__main__":
+    torch.set_num_threads(2)
+    here = [main_functions(seed) for seed in range(4)]
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        there = pool.map_async(main_functions, range(4)).get(timeout=100)
+    assert np.allclose(here, there, rtol=1e-4), (here, there)
+    print("the same")
+"""
+
+
+def test_the_main_functions_answer_after_a_fork(tmp_path):
+    (tmp_path / "forked.py").write_text(_FORKED)
+    done = subprocess.run(
+        [sys.executable, "forked.py"],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "2", "TOKENIZERS_PARALLELISM": "false"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "the same"), done.stderr
+
+
 def test_no_loop_takes_its_threads_from_numba():
     sources = list(Path(lnattn.__file__).parent.rglob("*.py"))
     asked = [path.name for path in sources if re.search(r"parallel=True|prange", path.read_text())]

@@ -20,6 +20,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from lnattn import forks as forks  # whatever computes has its arguments checked here first
 from lnattn.errors import CorpusError, LnattnError, ShapeError, one_line
 
 T = TypeVar("T")

@@ -22,6 +22,7 @@ _MOST, _LEAST = 40, 1e-9
 
 
 @cache
+@np.errstate(under="ignore")  # far from the middle the integrand is 0, as meant
 def inner_angle(m: int) -> float:
     """The angle of a regular m-simplex at a corner, as a share of all directions."""
     t = np.linspace(-12.0, 12.0, 4001)
@@ -31,6 +32,7 @@ def inner_angle(m: int) -> float:
     return float(np.sqrt((m + 1) / (2 * np.pi)) * np.trapezoid(values.real, t))
 
 
+@np.errstate(under="ignore")
 def expected_share(n: int, d: int) -> float:
     """The expected share of n Gaussian keys in R^d that lie in the hull of the others.
 

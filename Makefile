@@ -57,7 +57,7 @@ ifdef MODEL
   export LNATTN_MODEL := $(MODEL)
 endif
 
-.PHONY: help setup book publish rehearsal test test-all test-experiments mutants serve lab execute claims freeze-claims freeze-extent attest new-chapter embed twice links benchmark screenshots check lock clean
+.PHONY: help setup place book publish rehearsal test test-all test-experiments mutants serve lab execute claims freeze-claims freeze-extent attest new-chapter embed twice links benchmark screenshots check lock clean
 
 help:
 	@echo "make setup                install what is needed, and do no more (every command does so first)"
@@ -89,8 +89,14 @@ help:
 setup:
 	@tools/setup
 
+# Sphinx ends in a traceback where it cannot write, before it asks any extension.
+place:
+	@mkdir -p _build 2>/dev/null && test -w _build || { \
+	  echo "$$PWD/_build cannot be written; copy the clone to a folder of your own, or build elsewhere:" \
+	    "jupyter-book build . --path-output FOLDER" >&2; exit 2; }
+
 # As jupyter-book build does it in any book; what this one needs is an extension of Sphinx.
-book: setup
+book: setup place
 	@"$$ENVDIR/bin/jupyter-book" build .
 
 publish: setup
@@ -135,7 +141,7 @@ embed: setup
 twice: setup
 	@$(PY) tools/twice.py
 
-links: setup
+links: setup place
 	@"$$ENVDIR/bin/jupyter-book" build . --builder linkcheck
 
 # A process of tests for each core, so one thread for each process: more wait for one another.

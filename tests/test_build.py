@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -146,8 +147,11 @@ def test_claims_count_for_chapters_but_their_tests_do_not(tree):
     assert digest(tree) != before
 
 
-@pytest.mark.parametrize("name", ["6", "06", "06-heads"])
-def test_a_chapter_is_found_by_number_or_name(tmp_path, name):
+@pytest.mark.parametrize(
+    "name",
+    ["6", "06", "06-heads", "notebooks/06-heads.md", "./notebooks/06-heads.md", "06-heads.md"],
+)
+def test_a_chapter_is_found_by_number_name_or_path(tmp_path, name):
     (tmp_path / "notebooks").mkdir()
     for stem in ("01-layer", "06-heads", "60-x", "cli"):
         (tmp_path / "notebooks" / f"{stem}.md").write_text("")
@@ -418,6 +422,37 @@ def test_a_second_run_in_the_same_folder_says_so(book, capfd):
             assert f"another run is at work in {book / '_build'}" in said
             assert "Traceback" not in said
     assert not (book / "_build" / "executed").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "_toc.yml").touch()
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "heads.md").touch()
+    (tmp_path / "_build").write_text("a file where the folder would be, and as good as read-only")
+    assert build.main(["--root", str(tmp_path)]) == 2
+    for arguments in (["--chapter", "heads"], ["--force"]):
+        with pytest.raises(SystemExit, match="2"):
+            build.main(["--root", str(tmp_path), *arguments])
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 3
+    for line in said:
+        assert f"{tmp_path / '_build'} cannot be written" in line
+        assert "--path-output FOLDER" in line
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOLCK, "No locks available"), NotImplementedError("flock")]
+)
+def test_a_folder_without_file_locks_is_one_sentence(tmp_path, monkeypatch, capsys, error):
+    def no_lock(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(execution.FileLock, "acquire", no_lock)
+    with pytest.raises(SystemExit, match="2"):
+        execution.locked(settings.Folders(tmp_path / "_build"))
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "lock" in said
 
 
 @pytest.mark.parametrize("name", ["feature%2Fx", "what?"])

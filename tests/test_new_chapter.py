@@ -72,9 +72,27 @@ def test_a_name_that_is_none_is_refused(clone, name):
         new_chapter.new_chapter(name, "x", clone)
 
 
+@pytest.mark.parametrize("name", ["class", "import", "lambda", "with"])
+def test_a_word_of_python_is_no_name_of_a_module(clone, name):
+    before = sorted(clone.rglob("*"))
+    with pytest.raises(ValueError, match=naming(repr(name), "a word of Python")):
+        new_chapter.new_chapter(name, "x", clone)
+    assert sorted(clone.rglob("*")) == before
+
+
 def test_what_is_there_is_not_written_over(clone):
     (clone / "notebooks/two-layers.md").write_text("mine")
     with pytest.raises(ValueError, match=naming("notebooks/two-layers.md")):
         new_chapter.new_chapter("two-layers", "x", clone)
     assert (clone / "notebooks/two-layers.md").read_text() == "mine"
     assert not (clone / "tests/test_chapter_two_layers.py").exists()
+
+
+def test_a_clone_that_cannot_be_written_is_one_sentence(clone, monkeypatch, capsys):
+    (clone / "notebooks").rename(clone / "elsewhere")
+    monkeypatch.setattr(new_chapter.new_chapter, "__defaults__", (clone,))
+    monkeypatch.setattr("sys.argv", ["new_chapter", "two-layers"])
+    assert new_chapter.main() == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "notebooks/two-layers.md cannot be written" in said

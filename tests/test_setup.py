@@ -180,6 +180,23 @@ def test_an_own_environment_whose_python_is_gone_is_to_be_deleted(clone, left):
     assert "delete that folder (rm -rf .venv)" in done.stderr
 
 
+def test_a_clone_that_may_only_be_read_is_named(clone):
+    told = {name: value for name, value in os.environ.items() if name[:5] not in ("VIRTU", "CONDA")}
+    command = ["make", "setup"]
+    if os.geteuid() == 0:  # root may write everywhere, unless it gives that up
+        command = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-all", *command]
+    clone.chmod(0o555)
+    done = subprocess.run(command, cwd=clone, env=told, check=False, capture_output=True, text=True)
+    clone.chmod(0o755)
+    assert done.returncode != 0
+    assert f"{clone} may only be read, so no .venv can be made in it" in done.stderr
+    (clone / "_build").touch()
+    _, done = make(clone, "book")
+    assert done.returncode != 0
+    assert f"{clone}/_build cannot be written" in done.stderr
+    assert "--path-output FOLDER" in done.stderr
+
+
 @pytest.mark.parametrize("text", ["", "a value"])
 def test_what_a_shell_exports_for_others_is_not_heeded(clone, text):
     program(clone.parent / "my env; touch PWN" / "bin" / "jupyter-book")

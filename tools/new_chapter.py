@@ -213,6 +213,9 @@ def main() -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
+    except OSError as error:
+        print(f"{error.filename} cannot be written ({error.strerror}).", file=sys.stderr)
+        return 2
     for path in paths:
         print(path.relative_to(ROOT))
     print(f"now: make execute CHAPTER={arguments.name}; then CONTRIBUTING.md, 'A chapter'")

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from booksite.execution import Run, begun
+from booksite.execution import ELSEWHERE, Run, begun
 from booksite.settings import BUILD, Folders
 from booksite.terminal import Following, say
 from lnattn.errors import LnattnError, ResultError
@@ -31,10 +31,16 @@ def build(root: Path, *options: str, output: Path | None = None) -> int:
 
     output: where `_build` shall be, by default `root`; two books of one source, on two models, do
     not disturb one another if they have their own. Raises `ResultError` where `root` is not the
-    book's repository.
+    book's repository, or `_build` cannot be made.
     """
     if not (root / "_toc.yml").is_file():
         raise ResultError(f"{root} has no _toc.yml; run from a clone of the book's repository.")
+    place = (output or root) / BUILD
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem = f"{place} cannot be written ({error.strerror}); {ELSEWHERE}."
+        raise ResultError(problem) from error
     entry = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
     where = ["--path-output", str(output)] if output else []
     command = [sys.executable, "-c", entry, "build", *options, *where, str(root)]

@@ -37,6 +37,11 @@ from lnattn.storage import write_json
 KEPT_CACHES = 3
 #: GiB that no process of a build may exceed: on a small model, on others.
 SMALL_LIMIT, LARGE_LIMIT = 2.5, 3.5
+#: What helps where a clone may only be read, or lies on a file system without locks.
+ELSEWHERE = (
+    "copy the clone to a folder of your own, or build elsewhere: jupyter-book build . "
+    "--path-output FOLDER"
+)
 #: The attribute of Sphinx's application under which a build keeps its `Run`.
 RUN = "lnattn_run"
 #: Settings of Jupyter Book that name files from the book's root, not from that of a single page.
@@ -83,12 +88,16 @@ def locked(folders: Folders) -> FileLock:
         if sign in str(folders.build):  # jupyter-cache makes an address of it for its database
             end(f"the execution cache cannot lie in {folders.build}: its path has a {sign!r}; "
                 "rename that folder, or move the clone.")  # fmt: skip
-    folders.caches.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folders.caches / ".lock")
     try:
+        folders.caches.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
     except Timeout:
         end(f"another run is at work in {folders.build}; wait until it has ended, and try again.")
+    except NotImplementedError:
+        end(f"{folders.build} lies where no file can be locked; {ELSEWHERE}.")
+    except OSError as error:
+        end(f"{folders.build} cannot be written or locked ({error.strerror}); {ELSEWHERE}.")
     return lock
 
 

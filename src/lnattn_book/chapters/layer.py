@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,12 +17,12 @@ from lnattn.attention.forward import (
     causal_mask,
     post_ln_layer,
     pre_ln_layer,
-    project,
 )
 from lnattn.attention.layernorm import layer_norm, standardise
-from lnattn.transformer import Block, Transformer
+from lnattn.transformer import Transformer
 from lnattn.weights import LayerNorm
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.page import Check, says
 from lnattn_book.studies.depth import ORDERS, Depth, through_depth
 from lnattn_book.studies.torch_blocks import block_of_encoder_layer
 
@@ -77,12 +77,6 @@ def sums_of(weights: Float[Tensor, "query key"]) -> OffOne:
     rows = weights.sum(dim=1)
     columns = weights.sum(dim=0)
     return OffOne(float((rows - 1).abs().max()), float((columns - 1).abs().max()))
-
-
-def mean_error(weights: Float[Tensor, "query key"], values: Float[Tensor, "key feature"]) -> float:
-    """Outputs as means of values, summed one by one, against one matrix product."""
-    outputs = [sum(a * v for a, v in zip(row, values, strict=True)) for row in weights]
-    return float((torch.stack(outputs) - weights @ values).abs().max())
 
 
 def asymmetry(scores: Float[Tensor, "query key"]) -> float:
@@ -151,6 +145,11 @@ def _both_by_modules(encoder: Any, norms: Sequence[Any], x: Tensor) -> Tensor:
     return norms[1](middle + encoder.linear2(wide))
 
 
+#: What `Stacks.behaviour` says of the deepest stacks.
+UNEVEN = "largest gradient of a layer over the smallest"
+ALIKE = "cosine of the last layer's input and output"
+
+
 class Stacks(NamedTuple):
     """Random stacks of several depths, by depth and then by the order of LayerNorm and stage."""
 
@@ -179,6 +178,18 @@ class Stacks(NamedTuple):
         }
         return {order: Interval.bootstrap_median(values) for order, values in ratios.items()}
 
+    def behaviour(self) -> pd.DataFrame:
+        """`last_gradients`, and what the deepest stacks do: a row for each order."""
+        deepest = max(self.of)
+        table = self.last_gradients()
+        table[f"{deepest} layers, {UNEVEN}"] = {
+            order: ratio.value for order, ratio in self.unevenness(deepest).items()
+        }
+        table[f"{deepest} layers, {ALIKE}"] = {
+            order: self.likeness(deepest, order) for order in ORDERS
+        }
+        return table
+
     def likeness(self, depth: int, order: str) -> float:
         """Median cosine between the last layer's input and output."""
         return float(np.median([float(stack.likeness[-1]) for stack in self.of[depth][order]]))
@@ -205,11 +216,89 @@ def moved_features() -> float:
     return float((standardise(token) - standardise(changed))[0, 1:].abs().min())
 
 
-def queries_and_keys(
-    u: Float[Tensor, "n d_model"], block: Block, head: int
-) -> tuple[Tensor, Tensor]:
-    """Queries and keys of one head, [n d_head] each."""
-    attention = block.attention
-    queries = project(u, attention.W_Q, attention.b_Q)[head]
-    keys = project(u, attention.W_K, attention.b_K)[head]
-    return queries, keys
+class AtTheirWord(NamedTuple):
+    """What becomes of the notes' statements where each is taken as it is written.
+
+    moved: by a map over the sequence; sums: of weights that are normalised over columns; mask: its
+    readings; most: what one of many tokens gets at most by a softmax of a softmax; feature: how
+    far LayerNorm moves each other feature, at least, where one is changed.
+    """
+
+    moved: Moved
+    sums: OffOne
+    mask: MaskReadings
+    most: float
+    feature: float
+
+
+def at_their_word(
+    scores: Float[Tensor, "query key"], mask: Bool[Tensor, "i j"], tokens: int = 100
+) -> AtTheirWord:
+    """Take five statements of the notes at their word.
+
+    scores: over their scale; tokens: of a text whose scores went through a softmax before.
+    """
+    return AtTheirWord(
+        moved=moved_by_another_token(),
+        sums=sums_of(scores.softmax(dim=0)),
+        mask=readings_of(mask),
+        most=float(np.e / (tokens - 1 + np.e)),  # one score of 1, the others 0
+        feature=moved_features(),
+    )
+
+
+def checks(
+    powers: Mapping[str, float],
+    weights: Float[Tensor, "query key"],
+    asymmetry: Mapping[str, float],
+    errors: LayerErrors,
+    behaviour: pd.DataFrame,
+    taken: AtTheirWord,
+) -> Iterator[Check]:
+    """What the page says of its numbers.
+
+    powers: as from `growth_of_products`; weights: of one head; asymmetry: of scores from one map
+    and from two; behaviour: of random stacks, as from `Stacks.behaviour`.
+    """
+    before, after = powers["before"], powers["after"]
+    off = sums_of(weights).over_keys
+    one, two = asymmetry.values()
+    yield says("the root of their length", abs(before - 0.5) < 0.05, found=before)
+    yield says("they do not any more", abs(after) < 0.05, found=after)
+    yield says("It is the row that sums to one", off < 1e-10, weights >= 0, found=off)
+    yield says("made by one map", one < 1e-10, found=one)
+    yield says("on real weights it is not", two > 0.01, found=two)
+    yield says("All three agree to rounding", np.array(errors) < 1e-8, found=np.array(errors))
+    yield from _checks_of_stacks(behaviour.loc["pre-LN"], behaviour.loc["post-LN"])
+    yield from _checks_at_their_word(taken)
+
+
+def _checks_of_stacks(pre: pd.Series, post: pd.Series) -> Iterator[Check]:
+    gradients = pre[[name for name in pre.index if name.endswith(" layers")]].to_numpy()
+    yield says("With pre-LN the last gradient shrinks", np.diff(gradients) < 0, found=gradients)
+    shallow = post["6 layers"] / pre["6 layers"]
+    deep = post["24 layers"] / pre["24 layers"]
+    yield says("about twice as large at 6 layers", 6, 1.6 < shallow < 2.4, found=shallow)
+    yield says("four times at 24", 24, 3.5 < deep < 5, found=deep)
+    uneven = np.array([pre[f"24 layers, {UNEVEN}"], post[f"24 layers, {UNEVEN}"]])
+    yield says("Within one stack nothing vanishes with either order", uneven < 10, found=uneven)
+    alike = [pre[f"24 layers, {ALIKE}"], post[f"24 layers, {ALIKE}"]]
+    by_steps = (1 - 1 / 24) ** 0.5  # of one size, each at right angles to the stream
+    yield says("a cosine of 0.98 with pre-LN, of 0.60 with post-LN", alike)
+    yield says("whatever the layers do", abs(alike[0] - by_steps) < 0.005, found=by_steps)
+
+
+def _checks_at_their_word(taken: AtTheirWord) -> Iterator[Check]:
+    moved = taken.moved
+    mask = taken.mask
+    yield says(
+        "a query would change with its neighbours before any attention",
+        moved.over_sequence > 0.1,
+        moved.over_features == 0,
+        found=moved,
+    )
+    off = taken.sums.over_keys
+    yield says("a row that sums to anything", off > 1e-6, found=off)
+    yield says("the same mask is causal", mask.key_first, not mask.query_first)
+    yield says("over 100 tokens the best gets 2.7 % at most", 100, taken.most)
+    yield says("change one, and every other moves", taken.feature > 0.1, found=taken.feature)

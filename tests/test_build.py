@@ -22,7 +22,6 @@ from naming import naming
 
 pytest.importorskip("jupyter_book", reason="Jupyter Book is absent: pip install .[book]")
 
-from sphinx.config import Config
 
 from booksite import build, execute, execution, inputs, model, settings
 from lnattn.errors import ResultError
@@ -119,22 +118,6 @@ def test_the_kernel_is_this_interpreter_whatever_the_user_has(tmp_path, monkeypa
     assert manager().get_kernel_spec("python3").argv == ["wrong"]
     monkeypatch.setenv("JUPYTER_PATH", chosen["JUPYTER_PATH"])
     assert manager().get_kernel_spec("python3").argv[0] == sys.executable
-
-
-def test_buttons_need_an_address(monkeypatch):
-    given = Config({}, {})
-    for name, value in {"html_theme_options": {"path_to_docs": ""}, "html_baseurl": ""}.items():
-        given.add(name, value, "html", ())
-    monkeypatch.delenv("LNATTN_REPOSITORY", raising=False)
-    execution.use_addresses(given)
-    assert given.html_theme_options == {"path_to_docs": ""}
-    monkeypatch.setenv("LNATTN_REPOSITORY", "https://example.org/book")
-    monkeypatch.setenv("LNATTN_SITE_URL", "https://example.org/site")
-    execution.use_addresses(given)
-    assert given.html_theme_options["repository_url"] == "https://example.org/book"
-    assert given.html_theme_options["launch_buttons"]["binderhub_url"]
-    assert given.html_theme_options["path_to_docs"] == ""
-    assert given.html_baseurl == "https://example.org/site"
 
 
 def test_claims_count_for_chapters_but_their_tests_do_not(tree):

@@ -132,17 +132,6 @@ def test_a_book_that_runs_no_code_is_left_alone(mode, tmp_path):
     assert config.nb_execution_cache_path == ""
 
 
-def test_a_known_repository_has_both_of_its_buttons(monkeypatch):
-    monkeypatch.setenv("LNATTN_REPOSITORY", " https://example.org/book ")
-    monkeypatch.setenv("LNATTN_SITE_URL", "")
-    config = of_book(html_baseurl="as it was")
-    execution.use_addresses(config)
-    options = config.html_theme_options
-    assert options["repository_url"] == "https://example.org/book"
-    assert options["use_repository_button"] is options["use_issues_button"] is True
-    assert config.html_baseurl == "as it was"
-
-
 # ---- Chapters ------------------------------------------------------------------------------------
 
 HEAD = "---\nkernelspec:\n  name: python3\n---\n"

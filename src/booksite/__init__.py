@@ -18,6 +18,7 @@ PARTS = (
     "claims_page",
     "claims_roles",
     "directives",
+    "doors",
     "downloads",
     "execution",
     "explorer.page",

@@ -23,7 +23,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.osutil import relative_uri
 
-from booksite.settings import addresses
+from booksite.doors import repository_address
 from lnattn.storage import read_json, write_atomically
 from lnattn_book.page.names import KEY, PNG
 from lnattn_book.page.places import repository
@@ -88,7 +88,8 @@ def offer_notebook(
     path = executed(app, page)
     if not path.is_file():
         raise ExtensionError(f"{page} was executed, but {path} is missing; run: make clean")
-    data = offered_notebook(path, addresses()[0]).encode()
+    known = (app.config.html_theme_options or {}).get("repository_url") or ""
+    data = offered_notebook(path, repository_address(Path(app.srcdir), known)).encode()
     target = Path(app.outdir) / "_sources" / f"{page}.ipynb"
     write_atomically(target, lambda file: file.write(data))
     context["ipynb_source"] = f"{page}.ipynb"

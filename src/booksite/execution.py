@@ -25,9 +25,10 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 
+from booksite.doors import use_addresses
 from booksite.inputs import execution_digest
 from booksite.model import is_small, resolve_model
-from booksite.settings import Folders, addresses, environment
+from booksite.settings import Folders, environment
 from booksite.terminal import Following, end, say
 from lnattn.errors import LnattnError
 from lnattn.models.choice import Choice
@@ -129,27 +130,7 @@ def prepare(app: Sphinx, config: Config) -> None:
         config[name] = [str(root / path) for path in config[name]]
     if config.html_favicon:
         config.html_favicon = str(root / config.html_favicon)
-    use_addresses(config)
-
-
-def use_addresses(config: Config) -> None:
-    """Links to the repository, and launch buttons, where its address is known."""
-    address, site = addresses()
-    if site:
-        config.html_baseurl = site
-    if address:
-        config.html_theme_options = {
-            **config.html_theme_options,
-            "repository_url": address,
-            "repository_branch": "main",
-            "use_repository_button": True,
-            "use_issues_button": True,
-            "launch_buttons": {
-                "notebook_interface": "jupyterlab",
-                "binderhub_url": "https://mybinder.org",
-                "colab_url": "https://colab.research.google.com",
-            },
-        }
+    use_addresses(config, root)
 
 
 def execute_missing(app: Sphinx, env: BuildEnvironment, pages: list[str]) -> None:

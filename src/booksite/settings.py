@@ -39,14 +39,6 @@ class Folders:
         return self.caches / digest / "cells"
 
 
-def addresses() -> tuple[str, str]:
-    """Where the repository is (LNATTN_REPOSITORY) and where the site will be (LNATTN_SITE_URL)."""
-    return (
-        os.environ.get("LNATTN_REPOSITORY", "").strip(),
-        os.environ.get("LNATTN_SITE_URL", "").strip(),
-    )
-
-
 def environment(root: Path, folders: Folders, choice: Choice) -> Mapping[str, str]:
     """What the chapters' kernels find in their environment: this interpreter, one model.
 

@@ -57,7 +57,7 @@ ifdef MODEL
   export LNATTN_MODEL := $(MODEL)
 endif
 
-.PHONY: help setup place book publish rehearsal test test-all test-experiments mutants serve lab execute claims freeze-claims freeze-extent attest new-chapter embed twice links benchmark screenshots check lock clean
+.PHONY: help setup place book publish rehearsal test test-all test-experiments mutants serve lab execute claims freeze-claims freeze-extent attest new-chapter embed twice links benchmark screenshots paper check lock clean
 
 help:
 	@echo "make setup                install what is needed, and do no more (every command does so first)"
@@ -80,6 +80,7 @@ help:
 	@echo "make twice                build two copies from nothing and compare their numbers"
 	@echo "make links                follow every outgoing link of the book"
 	@echo "make benchmark            measure the fast paths against the papers' algorithms"
+	@echo "make paper                the main path as a PDF and an EPUB, in _build/paper (needs Chromium)"
 	@echo "make screenshots          take the README's pictures of the built book (needs Chromium)"
 	@echo "make check                ruff, yamllint, biome: style; mypy: types"
 	@echo "make lock                 pin the installed versions in constraints.txt"
@@ -183,6 +184,9 @@ serve: setup
 
 benchmark: setup
 	@set -f; $(PY) benchmarks/run_all.py $${ARGS:-}
+
+paper: setup
+	@$(PY) tools/paper.py
 
 screenshots: setup
 	@$(PY) tools/screenshots.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 
@@ -112,8 +113,19 @@ def test_one_version_of_the_linter_of_scripts():
 def test_the_version_is_the_same_wherever_it_stands():
     """In the package, in what is cited, and above the newest part of the changelog."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    cited = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.MULTILINE)
-    told = re.search(r"^## (\d\S*) · ", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
-    assert cited
-    assert told
-    assert project["version"] == cited[1] == told[1]
+    told = {
+        "CITATION.cff": r"^version: (\S+)$",
+        "codemeta.json": r'^  "version": "(\S+)",$',
+        "book/how-to-cite.md": r"^  version = \{(\S+)\},$",
+        "CHANGELOG.md": r"^## (\d\S*) · ",
+    }
+    for name, pattern in told.items():
+        found = re.search(pattern, (ROOT / name).read_text(encoding="utf-8"), re.MULTILINE)
+        assert found, name
+        assert found[1] == project["version"], name
+
+
+def test_a_container_is_nobodys_root():
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text("utf-8"))
+    assert container["remoteUser"] not in {"root", ""}
+    assert container["postCreateCommand"].startswith("make setup")

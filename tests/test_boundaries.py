@@ -240,11 +240,6 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda p: circuits.model_composition([p.layer, p.wide]), SHAPE, "of 2 shapes"),
     (lambda p: circuits.model_composition([p.layer]).of("X"), SHAPE, "kind"),
     (
-        lambda p: head_scores.copying_score(p.folded, p.noise(5, WIDTH), p.noise(5, WIDTH)),
-        SHAPE,
-        "W_E",
-    ),
-    (
         lambda p: head_scores.previous_token_score(p.folded, p.noise(1, WIDTH)),
         SHAPE,
         "two positions",

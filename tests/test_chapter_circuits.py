@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 from naming import naming
 from random_models import random_layer
 
-import lnattn
 from lnattn.attention.circuits import Composition, model_composition
-from lnattn.composition import exceedances, study_composition
+from lnattn.composition import (
+    CompositionStudy,
+    exceedances,
+    pair_table,
+    study_composition,
+)
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
 from lnattn.models.whole_gpt2 import load_transformer
@@ -99,15 +105,47 @@ def test_a_folder_is_loaded_by_its_path_and_not_by_its_last_name(tmp_path):
     assert first.name != name == str(folder)
 
 
-def test_previous_token_heads_are_sorted():
-    table = chapter.previous_token_heads(load_transformer("book-gpt2"), count=4)
-    assert len(table) == 4
-    assert np.all(np.diff(table["on the previous token"]) <= 0)
-    assert lnattn.load_first_layer("book-gpt2").attention.n_heads == 8
-
-
 def test_random_heads_stand_out_from_random_rotations_no_more_than_chance():
     heads = layers(3)
     composition = model_composition(heads, impossible=True)
     assert chapter.beyond_rotations(composition, "K") < 0.2
     assert chapter.beyond_rotations(composition, "K", z=-100.0) == 1
+
+
+def failing(checks) -> list[str]:
+    return [check.words for check in checks if not check.holds]
+
+
+def test_what_the_page_says_of_gpt2s_pairs_holds_of_them_and_not_of_shuffled_scores():
+    study = CompositionStudy.read(data_folder() / "results" / "gpt2")
+    usable = pair_table(study.raw, "K").query("possible").set_index(["writer", "reader"])
+    counted = chapter.usable_and_impossible(study.raw, [0.01, 0.1])
+    stand_out = {"K": 0.599, "Q": 0.594, "V": 0.233}
+    asked = usable, counted, stand_out, study.previous_token
+    assert failing(chapter.checks_of_scores(*asked)) == []
+
+    shuffled = usable.assign(special=usable["special"].to_numpy()[::-1], score=0.036)
+    alike = counted.assign(ratio=1.0, low=0.9, high=1.1)
+    none = dict.fromkeys(stand_out, 0.4)
+    asked = shuffled, alike, none, torch.full_like(study.previous_token, 0.3)
+    left = {"for GPT-2 0.036", "for values there are as many of either kind"}
+    said = [check.words for check in chapter.checks_of_scores(*asked)]
+    assert set(said) - set(failing(chapter.checks_of_scores(*asked))) == left
+
+
+def test_what_the_page_says_of_sums_needs_exact_ones_and_these_losses():
+    exact = chapter.CircuitErrors(attention=1e-15, without_bias=0.27, output=1e-15)
+    sums = np.array([[4.0, 4.0084, 4.005, 7.1825, 5.0437]])
+    losses = chapter.PathLosses(sums, np.array([1.0]))
+    of_sum = {torch.float32: 1e-6, torch.float64: 1e-15}
+    undecided = SimpleNamespace(verdict="undecided")
+    paths = chapter.PathErrors(1e-15, 1e-15)
+    assert failing(chapter.checks_of_sums(exact, of_sum, losses, paths, undecided)) == []
+
+    off = chapter.CircuitErrors(attention=1e-3, without_bias=0.0, output=1e-15)
+    moved = chapter.PathLosses(sums * [1, 1.01, 1, 1.01, 1.02], losses.tokens)
+    wrong = {torch.float64: 1e-6}
+    apart = chapter.PathErrors(1e-15, 1e-6)
+    decided = SimpleNamespace(verdict="holds")
+    asked = off, wrong, moved, apart, decided
+    assert len(failing(chapter.checks_of_sums(*asked))) == len([*chapter.checks_of_sums(*asked)])

@@ -21,7 +21,6 @@ from lnattn.attention.circuits import (
 )
 from lnattn.attention.factored import qr_r
 from lnattn.attention.head_scores import (
-    copying_score,
     position_attention,
     previous_token_score,
 )
@@ -164,35 +163,6 @@ def test_z_is_the_distance_from_the_mean_in_standard_deviations():
 
 
 # --- what single heads do -----------------------------------------------------------------------
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    vocab=st.integers(1, 12),
-    d_model=st.integers(1, 6),
-    d_head=st.integers(1, 7),
-    seed=st.integers(0, 10**6),
-)
-def test_copying_score_equals_the_dense_vocabulary_matrix(vocab, d_model, d_head, seed):
-    layer = random_layer(seed, d_model, 2, d_head)
-    generator = torch.Generator().manual_seed(seed)
-    W_E = torch.randn(vocab, d_model, generator=generator, dtype=torch.float64)
-    W_U = torch.randn(d_model, vocab, generator=generator, dtype=torch.float64)
-    score = copying_score(layer, W_E, W_U)
-    for head in range(2):
-        dense = W_E @ layer.W_V[head] @ layer.W_O[head] @ W_U
-        exact = dense.trace() / torch.linalg.eigvals(dense).abs().sum()
-        # Zeros come out as rounding of the dense matrix, of which there may be many.
-        assert abs(score[head] - exact) < 1e-5
-
-
-def test_copying_score_of_copying_erasing_and_absent_heads():
-    layer = random_layer(0, 6, 3, 2)
-    sign = torch.tensor([1.0, -1.0, 0.0], dtype=torch.float64)[:, None, None]
-    layer = replace(layer, W_O=sign * layer.W_V.mT)  # W_OV = ± W_V W_Vᵀ
-    W_E = torch.randn(9, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    expected = torch.tensor([1.0, -1.0, 0.0], dtype=torch.float64)
-    assert (copying_score(layer, W_E, W_E.T) - expected).abs().max() < 1e-10
 
 
 def test_position_attention_equals_the_layer_fed_with_positions_only():

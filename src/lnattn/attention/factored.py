@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.errors import ShapeError
@@ -53,14 +53,6 @@ class FactoredMatrix:
     def apply(self, x: Float[Tensor, "*any row"]) -> Float[Tensor, "*out col"]:
         """x M for row vectors x, through the thin inner dimension; batch axes come first."""
         return (x @ self.left) @ self.right
-
-    def eigenvalues(self) -> Complex[Tensor, "*batch rank"]:
-        """The eigenvalues of a square matrix that can differ from zero, by falling modulus.
-
-        AB and BA have the same non-zero eigenvalues, so those of right @ left are all there is.
-        """
-        values = torch.linalg.eigvals(self.right @ self.left)
-        return values.gather(-1, values.abs().argsort(-1, descending=True))
 
 
 def qr_r(tall: Float[Tensor, "*batch row col"]) -> Float[Tensor, "*batch min col"]:

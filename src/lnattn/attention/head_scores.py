@@ -1,7 +1,7 @@
-"""What a single head does: does it copy, does it look one step back?
+"""Where a head looks when it sees positions only, and how much of it falls one step back.
 
-The scores go back to Elhage et al. 2021, need no text, and describe a *tendency*: copying ignores
-where the head looks, previous-token every token.
+The scores go back to Elhage et al. 2021, need no text, and describe a *tendency*: they leave out
+every token.
 """
 
 from __future__ import annotations
@@ -11,36 +11,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.attention import layernorm
-from lnattn.attention.circuits import HeadWeights
-from lnattn.attention.factored import FactoredMatrix
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.errors import ShapeError
 from lnattn.inputs import matrix, require
-from lnattn.weights import AttentionLayer
-
-
-def copying_score(
-    layer: HeadWeights,
-    W_E: Float[Tensor, "vocab d_model"],
-    W_U: Float[Tensor, "d_model vocab"],
-) -> Float[Tensor, "head"]:
-    """Σλ / Σ|λ| over the eigenvalues of W_E W_OV W_U ('token in → logit out'), in [−1, 1].
-
-    Near 1: seeing a token raises the logits of tokens like it. A head of zeros scores 0. The
-    non-zero eigenvalues are those of the d_head × d_head matrix W_O (W_U W_E) W_V; complex ones
-    come in conjugate pairs, so the sum is real. Pass a `FoldedAttention` to read tokens through the
-    layer's LayerNorm, and W_U with the final one folded in (`unembedding` in `residual`). Raises
-    `ShapeError` where the three do not fit together.
-    """
-    require(layer, (AttentionLayer, FoldedAttention), "layer")
-    if W_E.shape != W_U.mT.shape or W_E.shape[-1] != layer.d_model:
-        raise ShapeError(
-            f"W_E {list(W_E.shape)} and W_U {list(W_U.shape)} must be [vocab d_model] and "
-            f"[d_model vocab] with d_model = {layer.d_model}."
-        )
-    values = FactoredMatrix((W_U @ W_E) @ layer.W_V, layer.W_O).eigenvalues()
-    size = values.abs().sum(-1)
-    return values.real.sum(-1) / torch.where(size > 0, size, torch.ones_like(size))
 
 
 def position_attention(

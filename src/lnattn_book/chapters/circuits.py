@@ -6,7 +6,7 @@ is not a probability.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,19 +16,19 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from lnattn.attention import head_scores
 from lnattn.attention.circuits import Composition, Kind, ov_circuit, qk_circuit
 from lnattn.attention.folding import fold, softmax_over_keys
 from lnattn.attention.forward import multi_head_attention, pre_ln_layer
 from lnattn.attention.layernorm import divide_by_sigma, layer_norm
-from lnattn.attention.nulls import rotation_z
-from lnattn.attention.residual import decompose, unembedding
-from lnattn.attention.terms import sigma_of_pairs
+from lnattn.attention.nulls import random_baseline, rotation_z
+from lnattn.attention.residual import decompose
 from lnattn.composition import CompositionStudy, exceedances, pair_table
 from lnattn.errors import ResultError
 from lnattn.models.reference import load_reference_model
 from lnattn.transformer import Block, Transformer
 from lnattn.weights import AttentionLayer
+from lnattn_book.claims.verdicts import Record
+from lnattn_book.page import Check, says
 from lnattn_book.studies import identities
 from lnattn_book.studies.head_paths import two_layer_paths
 
@@ -118,33 +118,6 @@ def strongest_pairs(study: CompositionStudy, count: int = 3) -> pd.DataFrame:
     ]
     columns = ["kind", "writer", "reader", "score", "z", "impossible_share", "special"]
     return pd.concat(tables, ignore_index=True)[columns]
-
-
-def previous_token_heads(model: Transformer, count: int = 6) -> pd.DataFrame:
-    """The heads with most attention on the previous token from positions alone, and copying.
-
-    copying: the sum of the eigenvalues of W_E W_VO W_U over the sum of their moduli.
-    """
-    W_E = model.embeddings.tokens()
-    W_P = model.embeddings.W_P
-    W_U, _ = unembedding(model.ln_f, model.W_U)
-    everywhere = torch.arange(len(W_E)), torch.arange(len(W_P))
-    pairs = sigma_of_pairs(model.embeddings, *everywhere, model.ln_f.eps)
-    blocks = [fold(block.attention) for block in model.blocks]
-    copying = torch.stack([head_scores.copying_score(block, W_E, W_U) for block in blocks])
-    sigma = pairs.mean(0)
-    previous = torch.stack(
-        [head_scores.previous_token_score(block, W_P, sigma) for block in blocks]
-    )
-    layers, heads = previous.shape
-    table = pd.DataFrame(
-        {
-            "head": [f"{layer}.{head}" for layer in range(layers) for head in range(heads)],
-            "on the previous token": previous.flatten().numpy(),
-            "copying": copying.flatten().numpy(),
-        }
-    )
-    return table.nlargest(count, "on the previous token")
 
 
 # ---- Sums ----------------------------------------------------------------------------------------
@@ -241,3 +214,116 @@ def path_errors(model: Transformer, ids: Sequence[int] | Int[Tensor, "n"]) -> Pa
 
 def _relative(values: Tensor, exact: Tensor) -> float:
     return float((values - exact).abs().max() / exact.abs().max())
+
+
+# ---- What the page says --------------------------------------------------------------------------
+
+
+def checks_of_scores(
+    pairs: pd.DataFrame,
+    counted: pd.DataFrame,
+    stand_out: Mapping[Kind, float],
+    previous: Float[Tensor, "layer head"],
+) -> Iterator[Check]:
+    """What the page says of GPT-2's pairs of heads.
+
+    pairs: usable ones for keys, by writer and reader; counted: of `usable_and_impossible`;
+    stand_out: of `beyond_rotations`; previous: attention on the previous token by position alone.
+    """
+    table = counted.set_index(["kind", "share"])
+    ratio = table["ratio"]
+    tenths = ratio.loc[["K", "Q"], [0.1]].to_numpy()
+    hundredths = ratio.loc[["K", "Q"], [0.01]].to_numpy()
+    of_impossible = 1 / (1 + np.concatenate([tenths, hundredths]))
+    known = pairs.loc[[("4.11", "5.5"), ("4.11", "6.9")]]
+    times = known["score"] / random_baseline(768)
+    interval = table.loc["K", 0.01]
+
+    yield says(
+        "for keys and queries a quarter of the highest belong to pairs that cannot read each other",
+        of_impossible > 0.2,
+        of_impossible < 0.27,
+        found=of_impossible,
+    )
+    yield says("for GPT-2 0.036", random_baseline(768))
+    yield says(
+        "Both pairs score nearly three times the baseline", times > 2.6, times < 3, found=times
+    )
+    yield says(
+        "For keys and queries more than half of all usable pairs stand out",
+        stand_out["K"] > 0.5,
+        stand_out["Q"] > 0.5,
+        found=[stand_out["K"], stand_out["Q"]],
+    )
+    yield says(
+        "Among the highest tenth usable pairs are more than three times as many",
+        tenths > 3,
+        tenths < 3.6,
+        found=tenths,
+    )
+    values = ratio["V", 0.1]
+    yield says("for values there are as many of either kind", 0.9 < values < 1.1, found=values)
+    yield says(
+        "In the highest hundredth, where one looks for circuits, the ratio is the same",
+        hundredths > 3,
+        hundredths < 3.6,
+        found=hundredths,
+    )
+    yield says("it may be anything from 1.1 to 34 for keys", interval["low"], interval["high"])
+    places = known["special"].map(lambda special: 1 + (pairs["special"] > special).sum())
+    yield says(
+        "*4.11* with *6.9* comes first of nine and a half thousand pairs",
+        places["4.11", "6.9"] == 1,
+        9_400 < len(pairs) < 9_600,
+        found=len(pairs),
+    )
+    yield says("*4.11* with *5.5* fifth", places["4.11", "5.5"] == 5)
+    of_writer = previous[4, 11]
+    yield says(
+        "*4.11*'s attention on the previous token is that of any other head",
+        of_writer < 0.05,
+        (previous > of_writer).sum() > 20,
+        found=of_writer,
+    )
+    yield says(
+        "of the same two layers about a third as often",
+        1 / tenths > 0.27,
+        1 / tenths < 0.4,
+        found=1 / tenths,
+    )
+
+
+def checks_of_sums(
+    errors: CircuitErrors,
+    of_sum: Mapping[torch.dtype, float],
+    losses: PathLosses,
+    of_paths: PathErrors,
+    ensemble: Record,
+) -> Iterator[Check]:
+    """What the page says of its sums: of a block, of all parts, of the paths of two layers.
+
+    losses: without one path of one head, of two, of FFNs, of the first FFN and then a head;
+    ensemble: the record of R7.
+    """
+    one_head, two_heads, direct, then_a_head = losses.rises()
+    yield says(
+        "without b^{QK} its attention is another",
+        errors.without_bias > 1e-6,
+        found=errors.without_bias,
+    )
+    yield says(
+        "With both, the identity is exact",
+        errors.attention < 1e-8,
+        errors.output < 1e-8,
+        found=[errors.attention, errors.output],
+    )
+    yield says(
+        "The whole sum equals Hugging Face's logits to rounding",
+        of_sum[torch.float64] < 1e-8,
+        found=of_sum[torch.float64],
+    )
+    yield says("the sum stays exact", max(of_paths) < 1e-8, found=[*of_paths])
+    yield says("are worth more than about 0.01 nats", round(max(abs(one_head), abs(two_heads)), 2))
+    yield says("these documents cannot tell the two apart", ensemble.verdict == "undecided")
+    yield says("What FFNs add directly is worth 3.2 nats", direct)
+    yield says("what passes the first FFN and then a head 1.0", then_a_head)

@@ -53,8 +53,8 @@ _GPT2 |= {"layer_norm_epsilon": EPS}
 _NEO = {**_LEARNED, "num_heads": HEADS, "intermediate_size": 16, "layer_norm_epsilon": EPS, **_ENDS}
 _OPT = {**_LEARNED, "word_embed_proj_dim": D_MODEL, "num_attention_heads": HEADS, "ffn_dim": 16}
 _WHISPER = {
-    "d_model": D_MODEL, "encoder_layers": 1, "encoder_attention_heads": 2, "encoder_ffn_dim": 8,
-    "decoder_attention_heads": HEADS, "decoder_ffn_dim": 8, "num_mel_bins": 2,
+    "d_model": D_MODEL, "encoder_layers": 1, "encoder_attention_heads": 2, "encoder_ffn_dim": 4,
+    "decoder_attention_heads": HEADS, "decoder_ffn_dim": 4, "num_mel_bins": 2,
     "max_source_positions": 6, "max_target_positions": CONTEXT, "pad_token_id": 0, **_ENDS,
     "decoder_start_token_id": 1, "suppress_tokens": None, "begin_suppress_tokens": None,
 }  # fmt: skip
@@ -110,6 +110,7 @@ ROPES = {
     "yarn": rope("yarn", factor=4.0, **_AFTER_8),
     "longrope": {**rope("longrope", factor=2.0, **_LONG, **_AFTER_8), **_AFTER_8},
     "llama3": rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, **_AFTER_8),
+    "proportional": rope("proportional", partial_rotary_factor=0.7),
 }
 
 CASES: dict[str, Case] = {

@@ -255,13 +255,14 @@ def _four(layer: FirstLayer, ids: Sequence[int]) -> dict[str, Array]:
 class Rope:
     """What a rotary scheme is told, as numbers of one kind.
 
-    plain: base^(−2k/rotated), the speeds that it changes; context: of the model; before: of its
-    pretraining, where that was shorter.
+    plain: base^(−2k/rotated), the speeds that it changes; rotated: coordinates of the d_head that
+    turn; context: of the model; before: of its pretraining, where that was shorter.
     """
 
     settings: Mapping[str, Any]
     number: Any
     base: Any
+    d_head: int
     rotated: int
     context: int
     before: int
@@ -282,6 +283,7 @@ def rotation(config: Mapping[str, Any], d_head: int, number: Any) -> Rotation:
         settings=settings,
         number=number,
         base=base,
+        d_head=d_head,
         rotated=rotated,
         context=context,
         before=settings.get("original_max_position_embeddings", context),
@@ -364,6 +366,15 @@ def _llama3(rope: Rope) -> Rotation:
     return Rotation(lambda n: speeds, unscaled=rope.plain)
 
 
+def _proportional(rope: Rope) -> Rotation:
+    """Of all pairs of a head the slow ones do not turn, the others as if all did (Gemma 4)."""
+    number, pairs = rope.number, rope.rotated // 2
+    turning = [1 / rope.base ** (number(2 * m) / rope.d_head) for m in range(pairs)]
+    still = [number(0)] * (rope.d_head // 2 - pairs)
+    speeds = np.array(turning + still)
+    return Rotation(lambda n: speeds, unscaled=rope.plain)
+
+
 #: Rotary schemes by `rope_type`.
 SCHEMES: dict[str, Callable[[Rope], Rotation]] = {
     "default": _default,
@@ -372,6 +383,7 @@ SCHEMES: dict[str, Callable[[Rope], Rotation]] = {
     "yarn": _yarn,
     "longrope": _longrope,
     "llama3": _llama3,
+    "proportional": _proportional,
 }
 
 

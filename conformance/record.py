@@ -45,8 +45,6 @@ def adapter(name: str) -> Callable[..., Any]:
 
 def verdicts(attention: Callable[..., Any]) -> dict[str, list[Any]]:
     """By case: the verdict, the largest difference (None where there is none), what explains it."""
-    hf.utils.logging.set_verbosity_error()
-    hf.utils.logging.disable_progress_bar()
     rows = {}
     for folder in sorted(CASES.iterdir()):
         name, largest, verdict, said = judge(attention, folder)

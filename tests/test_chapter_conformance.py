@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from booksite.downloads import write_suite
@@ -36,21 +37,23 @@ def test_counts_findings_and_table():
     assert counted.loc["other"].to_dict() == {"right": 0, "wrong": 1, "error": 0, "not read": 1}
     (row,) = chapter.findings(columns).to_dict("records")
     assert (row["library"], row["case"], row["because"]) == ("other", "gpt2", "scale")
-    table = chapter.table(columns)
+    versions = pd.DataFrame({"version": {"lnattn": "1.0", "other": "2.0"}})
+    table = chapter.table(columns, versions)
+    assert list(table.columns) == ["what changes a score", "lnattn 1.0", "other 2.0"]
     assert table.loc["gpt2"].tolist()[1:] == ["✓ 2e-16", "✗"]
-    assert table.loc["t5", "other"] == "–"
+    assert table.loc["t5", "other 2.0"] == "–"
     assert "buckets" in table.loc["t5", "what changes a score"]
 
 
 def test_the_pages_sentences_hold_of_what_is_frozen(columns):
-    checks = list(chapter.checks(columns, chapter.frozen()["exact"], FALCON))
+    checks = list(chapter.checks(columns, chapter.frozen(), FALCON))
     assert [check.words for check in checks if not check.holds] == []
-    assert len(checks) == 8
+    assert len(checks) == 9
 
 
 def test_a_sentence_fails_where_a_library_is_mended(columns):
     mended = {**columns, "TransformerLens": columns["lnattn"]}
-    checks = chapter.checks(mended, chapter.frozen()["exact"], {**FALCON, "sdpa, asked": 0.0})
+    checks = chapter.checks(mended, chapter.frozen(), {**FALCON, "sdpa, asked": 0.0})
     assert [check.words for check in checks if not check.holds] == [
         "the first logits move with the last token",
         "divides by √d′ where a setting says not to",

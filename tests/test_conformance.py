@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from conformance import check, make, oracle, record, witness
 from conformance.broken import broken
-from conformance.cases import CASES, SEQUENCES
+from conformance.cases import CASES, ROPES, SEQUENCES
 from lnattn import plain
 from lnattn.models.architectures import FAMILIES
 
@@ -38,10 +39,16 @@ def test_every_family_that_is_read_has_a_case():
     assert {folder.name for folder in make.FOLDER.iterdir()} == set(CASES)
 
 
+def test_every_rotary_scheme_of_transformers_has_a_case():
+    assert set(ROPES) == {"default", *ROPE_INIT_FUNCTIONS}
+
+
 def test_sizes():
     sizes = {path: path.stat().st_size for path in make.FOLDER.rglob("*") if path.is_file()}
     assert sum(sizes.values()) < 3_000_000
-    assert max(size for path, size in sizes.items() if path.name == "model.safetensors") < 30_000
+    for folder in make.FOLDER.iterdir():
+        checkpoint = sizes[folder / "config.json"] + sizes[folder / "model.safetensors"]
+        assert checkpoint < 30_000, folder.name
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -6,6 +6,10 @@ import torch
 from tokenizers import Tokenizer, models
 from transformer_lens.model_bridge import TransformerBridge
 from transformers import PreTrainedTokenizerFast
+from transformers.utils import logging
+
+logging.set_verbosity_error()
+logging.disable_progress_bar()
 
 
 @cache

@@ -23,6 +23,9 @@ COLUMNS = {
     "TransformerLens": "transformer-lens",
     "lnattn": "lnattn",
 }
+#: Those of them that were also asked of the oldest transformers that the package takes.
+OLDEST = {key: f"{key}-oldest" for key in COLUMNS.values() if key.startswith("transformers-")}
+GPTJ = {"gptj", "gptj-whole"}
 _SHOWN = {"right": "✓", "wrong": "✗", "error": "stops", "not read": "–"}
 
 
@@ -32,9 +35,11 @@ def frozen() -> dict[str, Any]:
     return {"columns": record["columns"], "exact": record["exact"]}
 
 
-def table(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
+def table(columns: Mapping[str, Verdicts], named: pd.DataFrame) -> pd.DataFrame:
     """A row a case: what in it changes a score, and by library ✓ right with the largest difference,
     ✗ wrong, 'stops' with an error, – not read.
+
+    named: the `versions`, which stand in the heads.
     """
 
     def shown(verdict: str, largest: float | None) -> str:
@@ -42,7 +47,7 @@ def table(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
         return f"{sign} {largest:.0e}" if verdict == "right" else sign
 
     cells = {
-        name: {case: shown(*row[:2]) for case, row in verdicts.items()}
+        f"{name} {named.version[name]}": {case: shown(*row[:2]) for case, row in verdicts.items()}
         for name, verdicts in columns.items()
     }
     says_of = {case: what_it_says(case) for case in columns["lnattn"]}
@@ -70,6 +75,19 @@ def versions(record: Mapping[str, Any]) -> pd.DataFrame:
     return pd.DataFrame({"version": named})
 
 
+def changed_since_oldest(record: Mapping[str, Any]) -> pd.DataFrame:
+    """A row for every case of which transformers says something else at its oldest version."""
+    rows = []
+    for key, oldest in OLDEST.items():
+        newer, older = record["columns"][key], record["columns"][oldest]
+        rows += [
+            {"column": key, "case": case, older["version"]: before[0], newer["version"]: row[0]}
+            for case, row in newer["verdicts"].items()
+            if (before := older["verdicts"][case])[0] != row[0]
+        ]
+    return pd.DataFrame(rows)
+
+
 def findings(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
     """A row for every case that a library computes wrong or stops at, with what explains it."""
     rows = [
@@ -82,23 +100,25 @@ def findings(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
 
 
 def checks(
-    columns: Mapping[str, Verdicts], exact: Mapping[str, Any], falcon: Mapping[str, float]
+    columns: Mapping[str, Verdicts], record: Mapping[str, Any], falcon: Mapping[str, float]
 ) -> Iterator[Check]:
     """What the page says of the verdicts.
 
-    falcon: how far the first logits move with the last token, by how the model is asked.
+    record: what is `frozen`. falcon: how far the first logits move with the last token, by how the
+    model is asked.
     """
     counted = counts(columns)
     wrong = findings(columns)
+    exact = record["exact"]
     cases = len(columns["lnattn"])
 
     def because(library: str, case: str) -> bool | str:
         rows = wrong[(wrong.library == library) & (wrong.case == case)]
         return rows.because.item() if len(rows) == 1 else False
 
-    yield says("65 tiny models", cases)
+    yield says("66 tiny models", cases)
     yield says(
-        "Two of the five columns are right in all 65 cases",
+        "Two of the five columns are right in all 66 cases",
         counted.loc[["transformers, eager", "lnattn"], "right"] == cases,
         cases,
     )
@@ -108,6 +128,8 @@ def checks(
         exact["cases"] == cases,
         found=exact["largest"],
     )
+    changed = changed_since_oldest(record)
+    yield says("says the same of every case but those of GPT-J", set(changed.case) == GPTJ)
     asked = "SDPA, asked for attentions"
     yield says(
         "Falcon looks ahead",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 #: Characters of a foreign message, or of a value, that a sentence shows.
 SHOWN = 300
 
@@ -77,3 +80,14 @@ def one_line(message: object, length: int = SHOWN) -> str:
         return line
     half = (length - 1) // 2
     return f"{line[:half]}…{line[-half:]}"
+
+
+def did_you_mean(value: object, names: Iterable[object]) -> str:
+    """'; did you mean …?' where a name is near one of those that there are, else ''.
+
+    >>> did_you_mean("GPT2", ["gpt2", "minilm"])
+    "; did you mean 'gpt2'?"
+    """
+    by_small_letters = {str(name).casefold(): str(name) for name in names}
+    near = get_close_matches(str(value).casefold(), by_small_letters, n=1, cutoff=0.75)
+    return f"; did you mean {by_small_letters[near[0]]!r}?" if near else ""

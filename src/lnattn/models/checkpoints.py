@@ -17,13 +17,14 @@ from typing import Any, Literal, TypeAlias, overload
 
 import torch
 
-from lnattn.errors import CheckpointError, one_line
+from lnattn.errors import CheckpointError, HubError, one_line
 from lnattn.models import hub
 from lnattn.models.architectures import family_of
 from lnattn.models.choice import BOOK_LLAMA, FALLBACK, MINILM, Choice
 from lnattn.models.ctranslate2 import read_whisper_decoder
 from lnattn.models.family import Family
 from lnattn.models.files import open_weights, read_config, read_tokenizer
+from lnattn.models.mistaken import address_instead, file_instead, folder_instead, nowhere
 from lnattn.models.packages import ALL_MINILM, WHISPER_TINY
 from lnattn.models.relative_families import RelativeFamily
 from lnattn.models.sources import InMemory
@@ -36,9 +37,8 @@ from lnattn.weights import AttentionLayer, FirstLayer, dtypes_of
 BOOK_MODELS = (FALLBACK, BOOK_LLAMA)
 #: The decoder of Whisper tiny.en, from a Python package.
 WHISPER = "whisper-tiny.en"
-_KNOWN = (
-    f"a folder, owner/model, or one of {', '.join([*BOOK_MODELS, MINILM, WHISPER, *hub.PINNED])}"
-)
+_NAMES = (*BOOK_MODELS, MINILM, WHISPER, *hub.PINNED)
+_KNOWN = f"a folder, owner/model, or one of {', '.join(_NAMES)}"
 
 
 #: Models whose positions are learned, and such as turn or punish by distance, for who checks types.
@@ -202,22 +202,41 @@ def open_checkpoint(name_or_path: str | Path | Choice, whole: bool = False) -> C
     if name == WHISPER:
         return _open_whisper()
     folder = _place(given)
+    if not folder.exists() and (instead := address_instead(name)):
+        raise CheckpointError(f"{one_line(name, 200)} {instead}")
     pin = hub.pin_of(name)
     is_checkpoint = isinstance(given, Path) or (folder / "config.json").is_file()
-    if is_checkpoint or pin is None:
+    is_file = folder.is_file() and name not in hub.PINNED
+    if is_checkpoint or is_file or pin is None:
         return _open_folder(folder)
     # `gpt2` may also be where somebody keeps results; a path is as likely meant as owner/model.
     if folder.is_dir() and name not in hub.PINNED:
-        raise CheckpointError(
-            f"{name} is a folder here without a config.json, so it is no checkpoint; add that, or "
-            f"write {name}@main if the model of the hub is meant."
+        instead = folder_instead(folder) or (
+            "is a folder here without a config.json, so it is no checkpoint; add that, or write "
+            f"{name}@main if the model of the hub is meant."
         )
-    snapshot = hub.download(pin, whole)
+        raise CheckpointError(f"{name} {instead}")
+    snapshot = _downloaded(pin, name, whole)
     weights = open_weights(snapshot, pin.repo)
     family = family_of(read_config(snapshot / "config.json"), weights)
     pinned = pin in hub.PINNED.values()
     origin = {"source": f"hub model {pin.repo}", "revision": snapshot.name, "pinned": pinned}
     return Checkpoint(name=name, folder=snapshot, family=family, origin=origin)
+
+
+def _downloaded(pin: hub.Pin, name: str, whole: bool) -> Path:
+    """The snapshot of a hub model; an error also says where a folder of that name was looked for.
+
+    As it is a path's form, `data/book-llama` may be meant for a folder.
+    """
+    try:
+        return hub.download(pin, whole)
+    except HubError as error:
+        if pin in hub.PINNED.values():
+            raise
+        looked = nowhere(name, [*_NAMES, *(pinned.repo for pinned in hub.PINNED.values())])
+        end = "" if looked.endswith("?") else "."
+        raise HubError(f"{str(error).rstrip('.')}; {looked}{end}") from error
 
 
 def _place(given: str | Path) -> Path:
@@ -234,8 +253,13 @@ def _place(given: str | Path) -> Path:
 
 
 def _open_folder(folder: Path, name: str | None = None, source: str | None = None) -> Checkpoint:
+    if folder.is_file():
+        raise CheckpointError(f"{folder} {file_instead(folder)}")
     if not folder.is_dir():
-        raise CheckpointError(f"there is no model {one_line(repr(str(folder)))}; give {_KNOWN}.")
+        looked = f"there is no model {one_line(repr(str(folder)))}, {nowhere(str(folder), _NAMES)}"
+        raise CheckpointError(looked if looked.endswith("?") else f"{looked}; give {_KNOWN}.")
+    if not (folder / "config.json").exists() and (instead := folder_instead(folder)):
+        raise CheckpointError(f"{folder} {instead}")
     name = name or Path(os.path.realpath(folder)).name
     config = read_config(folder / "config.json")
     family = family_of(config, open_weights(folder, name))

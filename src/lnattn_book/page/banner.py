@@ -13,16 +13,10 @@ from typing import Any
 from IPython.display import display
 
 from lnattn.errors import CheckpointError
-from lnattn.models import hub
-from lnattn.models.choice import BOOK_LLAMA, FALLBACK, MINILM, Choice, default_model
+from lnattn.models.choice import Choice, default_model
 from lnattn.storage import package_versions
 from lnattn_book.page.checks import METADATA
-from lnattn_book.page.first_cell import (
-    find_model,
-    read_given,
-    refuse,
-    where_looked,
-)
+from lnattn_book.page.first_cell import find_model, read_given, refuse, where_looked
 
 _SHOWN_VERSIONS = ("lnattn", "torch", "transformers", "numpy", "numba")
 
@@ -72,9 +66,7 @@ def choose(name: str | None = None) -> Choice:
     try:
         return with_six_terms(Choice(opened, "named in this page's first cell"))
     except CheckpointError as error:
-        known = [FALLBACK, BOOK_LLAMA, MINILM, *hub.PINNED]
-        problem = f"{str(error).rstrip('.')}{where_looked(opened, known)}"
-        raise refuse("MODEL", name, problem) from None
+        raise refuse("MODEL", name, where_looked(opened, str(error))) from None
 
 
 def start(model: Any = None, *, why: str | None = None, of: Any = None, **given: Any) -> str | None:

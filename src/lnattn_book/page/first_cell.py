@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Mapping
-from difflib import get_close_matches
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from lnattn.errors import LnattnError, one_line
+from lnattn.errors import LnattnError, did_you_mean, one_line
 from lnattn_book.page.places import repository
 
 #: A text of more tokens is cut: figures of so many keys cannot be read, and cost grows as a square.
@@ -56,7 +55,9 @@ Change it in this page's first cell.
         if not isinstance(value, str) or not value.strip():
             raise refuse(name, value, "it must be words between quotation marks")
     elif isinstance(allowed, Collection) and not _is_one_of(value, allowed):
-        raise refuse(name, value, f"it must be one of {_listed(allowed)}{meant(value, allowed)}")
+        raise refuse(
+            name, value, f"it must be one of {_listed(allowed)}{did_you_mean(value, allowed)}"
+        )
 
 
 def check_places(name: str, values: Any, places: range, count: int = 2) -> None:
@@ -89,13 +90,6 @@ def _listed(allowed: Collection[Any]) -> str:
     names = [*map(str, allowed)][:_LISTED]
     more = ", …" if len(allowed) > _LISTED else ""
     return ", ".join(names) + more
-
-
-def meant(value: Any, names: Iterable[Any]) -> str:
-    """'; did you mean …?' where a name is near one of those that there are, else ''."""
-    by_small_letters = {str(name).casefold(): str(name) for name in names}
-    near = get_close_matches(str(value).casefold(), by_small_letters, n=1, cutoff=0.75)
-    return f"; did you mean {by_small_letters[near[0]]!r}?" if near else ""
 
 
 def read_given(model: Any, given: Mapping[str, Any]) -> tuple[str | None, list[str]]:
@@ -193,12 +187,15 @@ def find_model(name: Any) -> str:
     return str(name)
 
 
-def where_looked(name: str, known: Iterable[str]) -> str:
-    """What to add where no model of a name can be had: which folders were looked for."""
+def where_looked(name: str, problem: str) -> str:
+    """The sentence of a model that cannot be had, and where in the clone its folder was looked for.
+
+    problem: what the package says of it: no folder of that name is where the notebook runs.
+    """
     root = repository()
+    if Path(name).is_dir() or Path(name).is_absolute():
+        return problem
     folders = [f"data/{path.parent.name}" for path in sorted((root / "data").glob("*/config.json"))]
-    near = meant(name, [*known, *folders])
-    if Path(name).is_dir():
-        return ""
-    looked = " and ".join(dict.fromkeys([str(Path.cwd()), str(root)]))
-    return f"; nor is there a folder {name} in {looked}{near}"
+    what, meant, which = problem.partition("; did you mean")
+    near = did_you_mean(name, folders) or f"{meant}{which}"
+    return f"{what.rstrip('.')}; and none in {root}{near}"

@@ -168,6 +168,30 @@ def test_refusals_say_why(config, reason, tmp_path):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("family", "left"),
+    [
+        ("gpt_oss", {"modules_to_not_convert": ["model.layers.*.self_attn", "model.embed_tokens"]}),
+        ("llama-default", {"modules_to_not_convert": ["self_attn", "embed_tokens"]}),
+        (
+            "llama-default",
+            {"ignored_layers": ["layers.0.self_attn.q_proj", "k_proj", "v_proj"]},
+        ),
+        ("llama-default", {"ignore": ["re:.*self_attn.*", "lm_head"]}),
+    ],
+)
+def test_a_quantised_checkpoint_that_leaves_its_attention_is_read(family, left, tmp_path):
+    folder = save(make(family, torch.float32), tmp_path / family)
+    plain = load_first_layer(folder)
+    configure(folder, quantization_config={"quant_method": "mxfp4", **left})
+    read = load_first_layer(folder)
+    assert read.attention.W_K.equal(plain.attention.W_K)
+    for no_such in ({"ignore": ["lm_head"]}, {"ignore": ["layers.1.self_attn"]}, {"ignore": "["}):
+        configure(folder, quantization_config={"quant_method": "fp8", **no_such})
+        with pytest.raises(CheckpointError, match="its weights are quantised"):
+            load_first_layer(folder)
+
+
 def test_settings_that_say_what_is_usual_are_no_variant(tmp_path):
     """bert-base-uncased writes that its positions are absolute, OPT how wide its embeddings are."""
     folder = save(make("bert", torch.float32), tmp_path / "bert")

@@ -98,6 +98,7 @@ def test_model_and_settings_are_part_of_the_digest(tree):
     assert digest(tree, model="other") != digest(tree)
     assert digest(tree, LNATTN_CORPORA="x") != digest(tree)
     assert digest(tree, HOME="x") == digest(tree)
+    assert digest(tree, HF_HUB_OFFLINE="1") == digest(tree), "chapters always run without the hub"
 
 
 def test_the_kernel_is_this_interpreter_whatever_the_user_has(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lnattn.errors import CheckpointError, one_line
 from lnattn.models.adapters import PLAIN, beside, check_module, refuse_adapters
+from lnattn.models.refusals import reason_against_part
 from lnattn.models.settings import Settings, checked_number
 from lnattn.models.sources import WeightSource
 from lnattn.weights import AttentionLayer, LayerNorm, is_finite
@@ -196,6 +197,9 @@ class Family:
         if wrong:
             raise CheckpointError(f"{self.weights.label}: {full!r} {wrong}.")
         self._check_plain(full)
+        is_projection = tensor.ndim == 2 and any(map(str.isdecimal, full.split(".")))  # of a block
+        if is_projection and (why := reason_against_part(self.config, full.rpartition(".")[0])):
+            self.refuse(why)
         return tensor.float() if widen and tensor.element_size() < 4 else tensor
 
     @property

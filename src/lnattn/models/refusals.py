@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,6 +56,15 @@ _SIGNS = {
     "kv_lora_rank": _LATENT,
     "state_size": _NO_SCORES,
 }
+#: Where a quantization_config names the modules that it leaves as they are.
+_LEFT_AS_THEY_ARE = (
+    *("modules_to_not_convert", "ignored_layers", "ignore"),
+    *("llm_int8_skip_modules", "exclude_modules"),
+)
+_QUANTISED = (
+    "its weights are quantised, so what would be folded is not what the model computes; use the "
+    "unquantised checkpoint."
+)
 #: What a configuration calls layers that compare no query with a key.
 _STATES = ("linear_attention", "mamba", "mamba2", "conv", "recurrent")
 
@@ -72,11 +82,8 @@ def reason_against(config: Mapping[str, Any], *, known: bool) -> str | None:
 
     known: whether a family for its `model_type` exists.
     """
-    if config.get("quantization_config"):
-        return (
-            "its weights are quantised, so what would be folded is not what the model computes; "
-            "use the unquantised checkpoint."
-        )
+    if config.get("quantization_config") and not _left_as_they_are(config):
+        return _QUANTISED
     kind = config.get("model_type")
     if not isinstance(kind, str) or not kind:
         return "its config.json names no model_type, so the layout of its weights is unknown."
@@ -94,3 +101,41 @@ def reason_against(config: Mapping[str, Any], *, known: bool) -> str | None:
     if reasons:
         return f"{shown}: {reasons[0]}"
     return f"its architecture {shown} is not one that lnattn knows."
+
+
+def reason_against_part(config: Mapping[str, Any], module: str) -> str | None:
+    """Why a module with float weights cannot be read, as a sentence; None where it can.
+
+    A quantised checkpoint may leave its attention as it is (gpt_oss quantises its experts only).
+    What it does not leave, transformers quantises when it loads it.
+
+    >>> config = {"quantization_config": {"modules_to_not_convert": ["model.layers.*.self_attn"]}}
+    >>> reason_against_part(config, "model.layers.0.self_attn.q_proj") is None
+    True
+    """
+    if not config.get("quantization_config"):
+        return None
+    left = any(_names(pattern, module) for pattern in _left_as_they_are(config))
+    return None if left else _QUANTISED
+
+
+def _left_as_they_are(config: Mapping[str, Any]) -> list[str]:
+    """What a quantised checkpoint's configuration calls the modules that are not quantised."""
+    settings = config["quantization_config"]
+    if not isinstance(settings, Mapping):
+        return []
+    lists = [settings.get(name) for name in _LEFT_AS_THEY_ARE]
+    names = [name for found in lists if isinstance(found, list) for name in found]
+    return [name for name in names if isinstance(name, str) and name]
+
+
+def _names(pattern: str, module: str) -> bool:
+    """Whether a pattern names a module or one that it is in, as libraries read such patterns."""
+    if f".{pattern}." in f".{module}.":
+        return True
+    try:
+        named = re.compile(rf"(?:{pattern.removeprefix('re:')})(?:\.|$)")
+    except re.error:
+        return False
+    # A model without its head is saved without the name that it has beside one.
+    return bool(named.match(module) or named.match(f"model.{module}"))

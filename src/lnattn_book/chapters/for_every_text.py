@@ -143,14 +143,14 @@ def checks(
     written = joining(minilm, 1)
     yield says("gives it 46 % or more in every text of 64 tokens", piece.least, LENGTH)
     yield says("gives at most 13 %", word.greatest)
-    yield says("it makes the head pay .457", piece.least)
-    yield says("The most that any text makes near pay is .129", word.greatest)
+    yield says("it makes the head pay 45.7 %", piece.least)
+    yield says("The most that any text makes near pay is 12.9 %", word.greatest)
     yield says("in every text f looks back more than near does in any", piece.least > word.greatest)
     yield says("Without it f is promised 2 %", without["f"][0])
     yield says("near may pay up to 35 %", without[" near"][1])
     yield says("Every window lies inside", measured.inside)
     ends = measured.least.mean(), measured.greatest.mean()
-    yield says("on average from .12 to .44", *ends)
+    yield says("on average from 12 to 44 %", *ends)
     yield says(
         "12 % of the pieces give their main predecessor half or more", joins.share, joins.head == 3
     )
@@ -159,7 +159,7 @@ def checks(
     yield says("with wrong predecessors it is 12 % as well", joins.nulls["wrong predecessors"])
     yield says("looks back at whatever stands there", joins.says.startswith("looks back"))
     yield says(
-        "is promised .33, the median word .04", middle["pieces, least"], middle["words, least"]
+        "is promised 33 %, the median word 4 %", middle["pieces, least"], middle["words, least"]
     )
     random = switch.nulls["heads in random order"]
     yield says("12 % are, and in heads of random weights 8 %", switch.share, random)

@@ -136,7 +136,9 @@ def checks(
     once all keys are of one length.
     """
     beside_random = share * d_model
-    yield says("In MiniLM the projection removes next to nothing", share < 1e-3, found=share)
+    yield says(
+        "In the encoder MiniLM the projection removes next to nothing", share < 1e-3, found=share
+    )
     yield says("lengths that differ 3.6-fold", times)
     yield says("The whole plane becomes two points", plane.distinct == 2, found=plane.distinct)
     yield says("about one part in two thousand", 1500 < 1 / share < 2500, found=1 / share)

@@ -145,12 +145,12 @@ def _checks_of_models(tables: Mapping[str, pd.DataFrame]) -> Iterator[Check]:
     mean = models["mean"]
     share_below = models["share below"]
     yield says(
-        "MiniLM's matrices write 19 % of chance there, this book's small GPT-2's 6 %",
+        "MiniLM's matrices write there 19 % of what chance would, this book's small GPT-2's 6 %",
         mean["MiniLM"],
         mean["book-gpt2"],
     )
     of_rms = mean[["book-llama", "SmolLM2"]]
-    yield says("With RMSNorm models write as chance has it", abs(of_rms - 1) < 0.05, found=of_rms)
+    yield says("Models with RMSNorm write what chance would", abs(of_rms - 1) < 0.05, found=of_rms)
     yield says("every one lies below chance", share_below[["book-gpt2", "MiniLM"]] == 1)
     yield says("within a few per cent of chance", abs(of_rms - 1) < 0.05, found=of_rms)
     attention = tables["GPT-2"].query("kind == 'attention'").set_index("layer")

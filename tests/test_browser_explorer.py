@@ -14,6 +14,7 @@ import pytest
 import torch
 from browsing import PHONE, tab_in
 from hostile import HOSTILE, hostile_scripts
+from tokenizers import Tokenizer, models
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 from booksite.explorer import publishing
@@ -285,6 +286,21 @@ def test_a_checkpoint_from_the_disk(tab, site, narrow) -> None:
     assert shown.pop("Model")  # the page sees no folder's name
     reported.pop("Model")
     assert shown == reported
+
+
+def test_a_tokenizer_that_cannot_be_read_is_said_of_the_readers_file(
+    tab, site, narrow, tmp_path
+) -> None:
+    words = [("<unk>", 0.0), *((f"word{i}", -1.0) for i in range(50256))]
+    Tokenizer(models.Unigram(words, unk_id=0)).save(str(tmp_path / "tokenizer.json"))
+    show(tab, site, "", "sentence")
+    choose(tab, narrow / "model.safetensors", narrow / "config.json", tmp_path / "tokenizer.json")
+    problem = "[data-part=sentence] .problem"
+    tab.until(f"document.querySelector({problem!r})")
+    said = text_of(tab, problem)
+    assert said.startswith("The tokenizer.json of ")
+    assert "is neither byte-level BPE nor WordPiece" in said
+    assert "data are missing" not in said
 
 
 # ---- Arriving by a link, and long texts ----------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from checkpoint_folders import FAMILIES, checkpoint
 from javascript import in_node
 from safetensors.torch import load_file, save_file
@@ -95,6 +96,20 @@ def test_an_opened_checkpoint_is_the_packages(family, tmp_path) -> None:
     without = terms.softmax(terms.scores(without="ee"))[1, 5]
     np.testing.assert_allclose(found["looked"]["weights"], without[without > 0], atol=1e-6)
     _partners_are_the_packages(found, model)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_of_two_names_for_one_size_the_page_takes_the_packages(is_first, tmp_path) -> None:
+    folder = checkpoint(tmp_path, "gpt2")
+    written = json.loads((folder / "config.json").read_text())
+    general = {"num_attention_heads": 2, "hidden_size": 48, "max_position_embeddings": 40}
+    special = {"n_head": 4, "n_embd": 24, "n_positions": 999}
+    both = {**general, **special} if is_first else {**special, **general}
+    kept = {name: value for name, value in written.items() if name not in both}
+    (folder / "config.json").write_text(json.dumps({**kept, **both}))
+    model = load_first_layer(str(folder))
+    assert opened(folder)["heads"] == model.attention.n_heads == 2
+    assert transformers.AutoConfig.from_pretrained(folder).num_attention_heads == 2
 
 
 def _partners_are_the_packages(found: dict[str, Any], model: Any) -> None:

@@ -95,10 +95,11 @@ globalThis.lnattnCheckpoint = (() => {
     return isLocal ? settings.whole("sliding_window", 4096) : null;
   }
 
+  // Of two names for one size transformers takes the general one, whatever stands first.
   /** By model_type: prefixes, a tensor that tells which is in use, the embeddings, and the rest. */
   const FAMILIES = new Map(Object.entries({
     gpt2: {
-      prefixes: ["transformer.", ""], anchor: "wpe.weight", tokens: "wte.weight", d: "n_embd", isTied: true,
+      prefixes: ["transformer.", ""], anchor: "wpe.weight", tokens: "wte.weight", d: ["hidden_size", "n_embd"], isTied: true,
       async layer({ get, has, norm }, settings, d) {
         if (settings.flag("add_cross_attention", false)) {
           refuse("This model's blocks also attend to an encoder, which the page does not compute: give a plain decoder.");
@@ -106,11 +107,11 @@ globalThis.lnattnCheckpoint = (() => {
         if (settings.word("positions", "learned") !== "learned") {
           refuse("This GPT-2 has no learned positions, which the page does not compute.");
         }
-        const heads = settings.whole("n_head");
+        const heads = settings.whole(["num_attention_heads", "n_head"]);
         headWidth(d, heads);
         const W = await get("h.0.attn.c_attn.weight", d, 3 * d);
         const b = await get("h.0.attn.c_attn.bias", 3 * d);
-        const places = settings.whole("n_positions", settings.whole("n_ctx", null));
+        const places = settings.whole(["max_position_embeddings", "n_positions", "n_ctx"], null);
         const output = "h.0.attn.c_proj.bias";
         return {
           more: { values: b.slice(2 * d), output: has(output) ? await get(output, d) : null },

@@ -235,8 +235,9 @@ window.lnattnExplorer = (() => {
         if (event?.type === "hashchange") place.querySelector(".arrived")?.remove();
         if (problem) {
           const again = make("button", { type: "button", click: update }, "Try again");
-          const text = `The explorer's data are missing: ${problem.message}. `;
-          place.prepend(make("p", { class: "problem", role: "alert" }, text, again));
+          const told = problem.name === "Refused" ? [problem.message]
+            : [`The explorer's data are missing: ${problem.message}. `, again];
+          place.prepend(make("p", { class: "problem", role: "alert" }, ...told));
         }
         place.dataset.state = problem ? "failed" : "ready";
         tell(place, view);

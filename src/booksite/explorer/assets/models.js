@@ -140,7 +140,7 @@ globalThis.lnattnModels = (() => {
     const text = state().text ?? all.text;
     if (one.opening && text === all.text) return { ...model, ...await first(one.folder) };
     const { tokens, encode, ends } = await model.words();
-    if (!encode) refuse(`The tokenizer of ${one.name} is neither byte-level BPE nor WordPiece, so no sentence can be read.`);
+    if (!encode) refuse(`The tokenizer.json of ${one.name} is neither byte-level BPE nor WordPiece, so the page can read no sentence with it.`);
     const { rows } = await model.embeddings();
     if (layer.positionsAre === "rotary" && !layer.q0) await model.vocabulary();
     const ids = encode(text);

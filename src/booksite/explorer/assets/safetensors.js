@@ -9,8 +9,9 @@ globalThis.lnattnSafetensors = (() => {
   const LONGEST = 1e8; // bytes of a header
   const PIECE = 1 << 23; // bytes read at once
 
+  /** Refuse a reader's file, with a sentence that says all there is to say. */
   function refuse(sentence) {
-    throw new Error(sentence);
+    throw Object.assign(new Error(sentence), { name: "Refused" });
   }
 
   const ofBlob = (blob, name = blob.name) =>

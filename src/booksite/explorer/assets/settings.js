@@ -23,8 +23,10 @@ globalThis.lnattnSettings = (() => {
       refuse(`config.json gives ${given} for ${name}, which must be ${wanted}: give the one of these weights.`);
     }
 
-    /** A whole number from 1 on; `fallback` where the config does not give it. */
-    function whole(name, fallback) {
+    /** A whole number from 1 on, under the first of its names that is there; else `fallback`. */
+    function whole(names, fallback) {
+      const all = [names].flat();
+      const name = all.find((one) => value(one, null) !== null) ?? all.at(-1);
       const number = value(name, fallback);
       if (number === null) return null;
       if (!Number.isInteger(number) || number < 1 || number > MOST) wrong(name, "a whole number > 0");

@@ -48,21 +48,34 @@ _DROPPED = (
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers")
 _BY_LAYER = ("layer_types", "mlp_layer_types", "no_rope_layers")
 #: Sizes with which a module without memory is made; the weights are compared with them afterwards.
-_SIZES = (
-    *(
-        "hidden_size",
-        "n_embd",
-        "d_model",
-        "intermediate_size",
-        "n_inner",
-        "d_ff",
-        "ffn_hidden_size",
-    ),
-    *("num_attention_heads", "n_head", "n_heads", "num_heads", "num_key_value_heads"),
-    *("num_kv_heads", "head_dim", "d_kv", "vocab_size", "rotary_dim", "max_position_embeddings"),
-    *("n_positions", "max_seq_len", "seq_length", "relative_attention_num_buckets"),
-    *("relative_attention_max_distance", "num_local_experts", "num_experts", "n_routed_experts"),
-)
+_SIZES = [
+    "hidden_size",
+    "n_embd",
+    "d_model",
+    "intermediate_size",
+    "n_inner",
+    "d_ff",
+    "ffn_hidden_size",
+    "num_attention_heads",
+    "n_head",
+    "n_heads",
+    "num_heads",
+    "num_key_value_heads",
+    "num_kv_heads",
+    "head_dim",
+    "d_kv",
+    "rotary_dim",
+    "vocab_size",
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "relative_attention_num_buckets",
+    "relative_attention_max_distance",
+    "num_local_experts",
+    "num_experts",
+    "n_routed_experts",
+]
 
 #: Families that may look both ways. transformers itself does so in some kernels and not in others.
 _GEMMAS = ("gemma", "gemma2", "gemma3_text")

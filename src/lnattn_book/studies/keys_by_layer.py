@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -95,15 +95,17 @@ def decide_layers(
     if not len(windows):
         raise CorpusError("there is no window of text to decide; give longer texts.")
     begun = time.perf_counter()
-    by_window: tuple[list[Any], ...] = [], [], []  # unselectable, rank, auroc
-    for ids in progress_bar(windows, "windows"):
-        layers = [
+    decided = [
+        [
             [_decide(keys, unigrams[ids]) for keys in heads.astype(np.float64)]
             for heads in keys_of(ids)
         ]
-        for item, of_windows in enumerate(by_window):
-            of_windows.append([[head[item] for head in layer] for layer in layers])
-    unselectable, rank, auroc = map(np.array, by_window)
+        for ids in progress_bar(windows, "windows")
+    ]
+    unselectable, rank, auroc = (
+        np.array([[[getattr(head, name) for head in layer] for layer in text] for text in decided])
+        for name in Decided._fields
+    )
     seconds = round(time.perf_counter() - begun, 1)
     facts = {"windows": len(windows), "keys": windows.shape[1], "seconds": seconds}
     return LayerVerdicts(
@@ -115,13 +117,15 @@ def decide_layers(
     )
 
 
-def _decide(
-    keys: Float[np.ndarray, "n d_head"], counts: Int[np.ndarray, "n"]
-) -> tuple[list[Bool[np.ndarray, "n"]], int, list[list[float]]]:
-    """What is unselectable, the rank, and the AUROC of each property, for one head and window.
+class Decided(NamedTuple):
+    """What is decided of one head and window; the first and the last have an entry per `KEPT`."""
 
-    The first and the last have an entry for each of `KEPT`.
-    """
+    unselectable: list[Bool[np.ndarray, "n"]]
+    rank: int
+    auroc: list[list[float]]
+
+
+def _decide(keys: Float[np.ndarray, "n d_head"], counts: Int[np.ndarray, "n"]) -> Decided:
     hull = AffineHull.of(keys)
     # Their spread is taken out of the components of a hull; the sizes do not matter to a verdict.
     first_components = hull.points[:, : max(1, keys.shape[1] // KEPT[1])]
@@ -131,7 +135,7 @@ def _decide(
     distance = np.linalg.norm(keys - keys.mean(axis=0), axis=1)
     properties = (counts, np.arange(len(keys)), distance)
     auroc = [[rank_auroc(values, flags) for values in properties] for flags in unselectable]
-    return unselectable, hull.rank, auroc
+    return Decided(unselectable, hull.rank, auroc)
 
 
 def rank_auroc(values: Shaped[np.ndarray, "n"], flags: Bool[np.ndarray, "n"]) -> float:

@@ -94,9 +94,6 @@ def test_arms_beside_layernorm():
     assert rows["lead"].to_dict() == pytest.approx({"layernorm": 0, "authors": -0.05})
     assert rows["epochs"].to_dict() == {"layernorm": 10, "authors": 25}
     assert rows["projects"].to_dict() == {"layernorm": True, "authors": False}
-    shown = chapter.shown_beside_layernorm(rows).data
-    assert list(shown.index) == ["LayerNorm", "short RMSNorm"]
-    assert shown.loc["short RMSNorm", "points more than LayerNorm"].startswith("−5.0 [")
 
 
 def test_falls_are_a_column_an_arm_and_tilts_a_number_a_run():

@@ -93,12 +93,6 @@ def best_setting(sweep: Experiment, arm: str) -> Curves:
     return min((curves for curves in sweep.curves if curves.arm == arm), key=epochs_to_level)
 
 
-def ends_at_best_settings(sweep: Experiment, arms: Iterable[str]) -> pd.Series:
-    """Test accuracy at the end, in the mean over runs, of each arm at the setting that suits it."""
-    right = {NAMES[arm]: best_setting(sweep, arm).accuracy[:, -1].mean() for arm in arms}
-    return pd.Series(right, dtype=float)
-
-
 def tuned_ratio(sweep: Experiment, slow: str, fast: str) -> float:
     """How many times more epochs `slow` needs than `fast`, each with the setting that suits it."""
     return epochs_to_level(best_setting(sweep, slow)) / epochs_to_level(best_setting(sweep, fast))
@@ -168,23 +162,6 @@ def beside_layernorm(controls: Experiment) -> pd.DataFrame:
         },
         index=controls.arms,
     )
-
-
-def shown_beside_layernorm(rows: pd.DataFrame) -> Styler:
-    """`beside_layernorm` as the page shows it, the best first."""
-    points = [
-        "" if arm == "layernorm" else f"{lead:+.1f} [{low:+.1f}, {high:+.1f}]".replace("-", "−")
-        for arm, lead, low, high in (100 * rows[["lead", "low", "high"]]).itertuples()
-    ]
-    table = pd.DataFrame(
-        {
-            "projects": rows["projects"].map({True: "yes", False: "no"}),
-            "epochs to 80 %": rows["epochs"].map("{:g}".format),
-            "right at the end": rows["right"].map("{:.1%}".format),
-            "points more than LayerNorm": points,
-        }
-    )
-    return table.loc[rows["right"].sort_values(ascending=False).index].rename(NAMES).style
 
 
 def difference_from_frozen(frozen: Curves, live: Mapping[str, np.ndarray], seed: int = 0) -> float:
@@ -270,13 +247,13 @@ def checks(
     """
     yield says("Nothing is approximated", rounding < 1e-12, found=rounding)
     yield says("trains the beginning of three", apart < 1e-3, found=apart)
-    yield from _checks_of_speed(main, sweep)
+    yield from _checks_of_speed(main)
     yield from _checks_of_endings(main, controls)
     yield from _checks_of_turns(main, sweep)
     yield from _checks_in_space(three_d, mean_angle[1])
 
 
-def _checks_of_speed(main: Experiment, sweep: Experiment) -> Iterator[Check]:
+def _checks_of_speed(main: Experiment) -> Iterator[Check]:
     curve = ratios(main, PAIRS, np.arange(0.60, 0.901, 0.01).round(2))
     published = curve[PUBLISHED]
     ends = [published.min(), published.max()]
@@ -308,14 +285,6 @@ def _checks_of_speed(main: Experiment, sweep: Experiment) -> Iterator[Check]:
         0.75,
         0.8,
         [estimate is not None and estimate.high < 1 for estimate in slower],
-    )
-    tuned = tuned_ratio(sweep, "authors", "layernorm")
-    short, layernorm = ends_at_best_settings(sweep, ("authors", "layernorm"))
-    yield says(
-        "about one and a half times as long as LayerNorm to 80 % right, and ends as high",
-        LEVEL,
-        1.3 < tuned < 1.7,
-        layernorm - short < 0.01,
     )
     yield says("The published factor is two to five", is_two_to_five, found=ends)
     yield says("changes the time by about a tenth at most", near_one, found=extremes)

@@ -5,6 +5,7 @@ Skipped, by name, where no Chromium is installed.
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from browsing import PHONE, tab_in
+from checkpoint_folders import checkpoint
 from hostile import HOSTILE, hostile_scripts
 from tokenizers import Tokenizer, models
 
@@ -20,7 +22,8 @@ pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.
 from booksite.explorer import publishing
 from booksite.explorer.layers import opening, scripts_of, weights
 from booksite.explorer.texts import script
-from lnattn import fold, load_first_layer, six_terms
+from lnattn import fold, guarantee, load_first_layer, six_terms
+from lnattn.guarantees import EveryText
 from lnattn.reporting.about import facts
 from lnattn.text.tokenizers import encode_documents
 from lnattn_book.page.style import TERM_NAMES
@@ -51,7 +54,7 @@ READY = """new Promise((done, fail) => {
 })"""
 PAGES = {
     "tokens": ("open", "heads"),
-    "sentence": ("model", "sentence", "heads", "open"),
+    "sentence": ("model", "sentence", "heads", "every-text", "open"),
     "widget": ("widget",),
 }
 
@@ -188,6 +191,76 @@ def test_a_sentences_terms_are_those_of_the_package(tab, site, book_model, text)
         np.testing.assert_allclose(
             values, terms[name].expand(8, len(ids), len(ids))[3, 5, :6], atol=0.08
         )
+
+
+# ---- Every text ----------------------------------------------------------------------------------
+
+EVERY = "document.querySelector('[data-part=every-text] %s')"
+
+
+@pytest.mark.parametrize("name", ["book-llama", "book-gpt2"])
+def test_what_a_head_guarantees_is_the_packages(tab, site, name) -> None:
+    """The sentence, a row a predecessor, and the text that pays no more than is promised."""
+    model = load_first_layer(name).to(torch.float64)
+    query, key = (model.tokenizer.encode(token)[-1] for token in ("f", " king"))
+    show(tab, site, f"#model={name}&head=3&token=f&key= king", "sentence")
+    found = guarantee(model, head=3, query=query, key=key, length=64)
+    least, greatest = f"{100 * found.least:.1f} %", f"{100 * found.greatest:.1f} %"
+    assert text_of(tab, "[data-part=every-text] .hint[role=status]:not(.said)") == (
+        f"In every text of 64 tokens of {name}, f, the last, gives ␣king just before it "
+        f"at least {least} and at most {greatest} of head 3’s attention."
+    )
+    assert "head 3, token f after ␣king" in text_of(tab, "[data-part=every-text] .arrived")
+    rows = tab.evaluate("""[...document.querySelectorAll('[data-part=every-text] tbody tr')].map(
+      row => [...row.querySelectorAll('th, td:not(.interval)')].map(cell => cell.textContent))""")
+    assert rows[0] == ["␣king", least, greatest]
+    every = EveryText(model, head=3, length=64)
+    most = every.attention([query], 62)[0][0].topk(8).values
+    wanted = {f"{100 * float(one):.1f} %" for one in most} | {least}
+    assert {row[1] for row in rows} == wanted
+
+    tab.evaluate(EVERY % "#every-worst" + ".focus()")
+    tab.page.keyboard.press("Enter")  # by keyboard, as any button
+    tab.until("/named one by one/.test(document.querySelector('[data-part=sentence]').textContent)")
+    assert tab.evaluate("document.activeElement.dataset.part") == "sentence"
+    ids = tab.evaluate("new URLSearchParams(location.hash.slice(1)).get('ids')")
+    assert ids.split(".") == list(map(str, found.least_text))
+    shown = tab.evaluate(TABLE)
+    assert len(shown) == 64
+    assert shown[62][0] == least
+    # Another sentence replaces the text.
+    write(tab, "A cat.", "explorer-text")
+    tab.until(
+        "/^\\d tokens of/.test(document.querySelector('[data-part=sentence] .hint').textContent)"
+    )
+    assert "ids=" not in tab.evaluate("location.hash")
+
+
+def test_an_encoders_texts_keep_their_frame(tab, site, tmp_path) -> None:
+    """Whatever the tokenizer puts at both ends stands there in every text."""
+    folder = checkpoint(tmp_path, "bert")
+    words = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    frame = {"type": "BertProcessing", "cls": ["[CLS]", 11], "sep": ["[SEP]", 12]}
+    (folder / "tokenizer.json").write_text(json.dumps({**words, "post_processor": frame}))
+    show(tab, site, "", "sentence")
+    choose(tab, *(folder / name for name in ("model.safetensors", "config.json", "tokenizer.json")))
+    said = "document.querySelector('[data-part=every-text] .hint[role=status]:not(.said)')"
+    tab.evaluate("location.hash = '#model=opened-1&head=1&token=464&key=920'")
+    tab.until(f"/ first and .* last, .*head 1/.test({said}.textContent)")
+    model = load_first_layer(str(folder)).to(torch.float64)
+    fixed = {0: 11, 39: 12}
+    found = guarantee(model, head=1, query=464, key=920, length=40, place=20, fixed=fixed)
+    told = tab.evaluate(f"{said}.textContent")
+    assert "In every text of 40 tokens" in told
+    assert "at place 20" in told
+    assert f"least {100 * found.least:.1f} % and at most {100 * found.greatest:.1f} %" in told
+
+
+@pytest.mark.parametrize("ids", ["", "1.x", "1..2", "99999.1", "-1"])
+def test_ids_that_are_none_name_no_text(tab, site, ids) -> None:
+    show(tab, site, f"#model=book-gpt2&head=1&ids={ids}", "sentence")
+    box = tab.evaluate("document.getElementById('explorer-text').value")
+    assert box == publishing.sentences()[0]
 
 
 #: Of the first sentence in MiniLM: the token 'states'.

@@ -24,6 +24,7 @@ from lnattn import (
     six_terms,
     token_vectors,
 )
+from lnattn.guarantees import EveryText
 from lnattn.reporting.about import facts
 from lnattn.rotary.fold import fold_relative, mean_vectors
 from lnattn.text.tokenizers import encode_documents
@@ -128,6 +129,44 @@ def _partners_are_the_packages(found: dict[str, Any], model: Any) -> None:
     judged = found["partners"][0]["judged"]
     np.testing.assert_allclose([one["score"] for one in judged], own, atol=1e-4)
     assert [one["rank"] for one in judged] == ranks.tolist()
+
+
+# ---- Every text ----------------------------------------------------------------------------------
+
+EVERY_TEXT = """await (async () => {
+  const model = await lnattnModels.openFiles(await Promise.all(data.files.map(fileOf)));
+  const { layer } = model;
+  const { rows, size } = await model.embeddings();
+  const found = await lnattnFirstLayer.everyText(layer, rows, size, data.asked);
+  const texts = found.texts(data.key);
+  const paid = texts.map((ids) => {
+    const terms = lnattnFirstLayer.termsOf(layer, ids.map((id) => rows(id, 1)));
+    const { head, place } = data.asked;
+    return lnattnFirstLayer.look(layer, terms, head, place).weights[place - 1];
+  });
+  return { least: [...found.least], greatest: [...found.greatest], texts, paid };
+})()"""
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"llama3"}))
+def test_what_a_head_pays_in_every_text_is_the_packages(family, tmp_path) -> None:
+    """By predecessor; in an encoder's text two places are given. The texts that it names pay it."""
+    folder = checkpoint(tmp_path, family)
+    model = load_first_layer(str(folder)).to(torch.float64)
+    framed = not model.attention.causal
+    place, fixed = (6, {0: 5, 11: 7}) if framed else (11, {})
+    query, key = TOKENS[:2]
+    asked = {"head": 1, "query": query, "length": 12, "place": place, "fixed": fixed}
+    files = [str(folder / name) for name in FILES if (folder / name).is_file()]
+    found = in_node(EVERY_TEXT, {"files": files, "asked": asked, "key": key})
+    every = EveryText(model, head=1, length=12, place=place, fixed=fixed)
+    least, greatest = every.attention([query], place - 1)
+    np.testing.assert_allclose(found["least"], least[0], atol=1e-6)
+    np.testing.assert_allclose(found["greatest"], greatest[0], atol=1e-6)
+    assert greatest[0, key] - least[0, key] > 0.01  # the bound above is no courtesy
+    assert found["texts"] == list(every.witnesses(query, place - 1, key))
+    ends = [found["least"][key], found["greatest"][key]]
+    np.testing.assert_allclose(found["paid"], ends, atol=1e-9)
 
 
 # ---- Refusals ------------------------------------------------------------------------------------

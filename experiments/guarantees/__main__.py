@@ -20,7 +20,6 @@ from lnattn.guarantees import EveryText
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.paths import data_folder
 from lnattn.rotary.weights import AnyFirstLayer
-from lnattn.stats import blocks
 from lnattn.storage import provenance
 from lnattn.text.counts import Counts
 from lnattn_book.studies.guaranteed import LENGTH, NEAR, VOCABULARIES, Guaranteed
@@ -104,7 +103,8 @@ def found_in(texts: EveryText, asked: Asked) -> Found:
 def never_in(model: AnyFirstLayer, head: int) -> Float[np.ndarray, "what"]:
     """Shares of keys that never get more than half, and that never come first (to 1e-5 nats).
 
-    The nearest places are asked first, and of each place only keys that are still missing.
+    The nearest places are asked first, of each place only keys that are still missing, and only
+    queries that give some key enough there.
     """
     texts = texts_of(model, head, None)
     every = torch.arange(texts.vocab_size)
@@ -112,13 +112,10 @@ def never_in(model: AnyFirstLayer, head: int) -> Float[np.ndarray, "what"]:
     missing = torch.ones(2, texts.vocab_size, dtype=torch.bool)
     for at in sorted(texts.free, key=lambda place: abs(texts.place - place)):
         others = torch.arange(texts.length) != at
-        needed = torch.stack([low[:, others].logsumexp(1), high[:, at] - 1e-5]).float()
-        keys = missing.any(dim=0).nonzero()[:, 0]
-        for block in blocks(texts.vocab_size, len(keys), 1 << 20):
-            scores = texts.scores(every[block], at, keys)
-            for what in range(2):
-                lead = (scores - needed[what, block, None]).amax(dim=0)
-                missing[what, keys] &= lead < 0
+        for what, needed in enumerate([low[:, others].logsumexp(1), high[:, at] - 1e-5]):
+            able = (high[:, at] > needed - 1e-4).nonzero()[:, 0]
+            keys = missing[what].nonzero()[:, 0]
+            missing[what, keys] = texts.leads(able, at, keys, needed[able]) < 0
     return missing.double().mean(dim=1).numpy()
 
 

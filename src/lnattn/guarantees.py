@@ -213,6 +213,21 @@ class EveryText:
         q, k = self._head.sides(torch.as_tensor(queries), at, torch.as_tensor(keys))
         return self._head.scaled(q @ k.mT, at)
 
+    def leads(
+        self, queries: Ids, at: int, keys: Ids, needed: Float[Tensor, "query"]
+    ) -> Float[Tensor, "key"]:
+        """By how much each key's score exceeds what a query needs, where it does so most.
+
+        −∞ where there are no queries.
+        """
+        q, k = self._head.sides(torch.as_tensor(queries), at, torch.as_tensor(keys))
+        most = k.new_full((len(k),), -torch.inf)
+        for block in blocks(len(q), len(k), _SCORES // 2):
+            scores = self._head.scaled(q[block] @ k.mT, at)
+            lead = (scores - needed[block, None].to(scores)).amax(dim=0)
+            most = torch.maximum(most, lead)
+        return most
+
     def witnesses(self, query: int, at: int, key: int) -> tuple[list[int], list[int]]:
         """A text that gets the least attention to a key at a place, and one that gets the greatest.
 

@@ -47,6 +47,10 @@ PARTS = {
         "Showing a token's partners in every head",
         (*SHARED_SCRIPTS, "tokens.js", "heads.js"),
     ),
+    "every-text": (
+        "Showing what a head guarantees",
+        (*SHARED_SCRIPTS, "terms.js", "tokens.js", "every-text.js"),
+    ),
     "widget": ("Taking terms out of attention", (*SHARED_SCRIPTS, "terms.js", "widget.js")),
 }
 SCRIPTS = tuple(dict.fromkeys(name for _, names in PARTS.values() for name in names))

@@ -142,10 +142,10 @@ window.lnattnExplorer = (() => {
     return `rgba(${share < 0 ? below : above}, ${strength.toFixed(3)})`;
   }
 
-  // ---- The address: #model=…&token=…&text=…&head=…&query=… ---------------------------------------
+  // ---- The address: #model=…&token=…&text=…&head=…&query=…; ids=1.2.3 in place of a text -----------
 
   const KEYS = [
-    "model", "token", "key", "apart", "text", "head", "query", "show", "without", "view",
+    "model", "token", "key", "apart", "text", "ids", "head", "query", "show", "without", "view",
   ];
   let known = {};
 
@@ -190,7 +190,9 @@ window.lnattnExplorer = (() => {
   function destination() {
     const names = Object.keys(state());
     if (!names.length) return document.getElementById(location.hash.slice(1));
-    const part = ["token", "key", "apart"].some((name) => names.includes(name)) ? "heads" : "sentence";
+    const has = (...any) => any.some((name) => names.includes(name));
+    const ofToken = has("head") ? "every-text" : "heads";
+    const part = has("token", "key", "apart") && !has("text", "ids") ? ofToken : "sentence";
     return document.querySelector(`.token-explorer[data-part="${part}"]`);
   }
 

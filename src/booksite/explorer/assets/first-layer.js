@@ -343,5 +343,114 @@ globalThis.lnattnFirstLayer = (() => {
     return { partners };
   }
 
-  return { DISTANCE_TERMS, TERMS, fold, look, strongest, termsOf, termsOfParts, vocabulary };
+  /** Tokens of the longest text that a page shows: no more than the layer has places or sees. */
+  const longestText = ({ places, window }, most) => Math.min(most, places, window || Infinity);
+
+  // ---- Every text ------------------------------------------------------------------------------
+
+  /** What scores a token at each place of a text, over the scale: (rows, from) → [place], used at once. */
+  function scorer(layer, query, head, length, place) {
+    const { d, eps, frequencies, scale, width } = layer;
+    const first = head * width + shiftOf(layer, head);
+    const columns = layer.W_K.length / d;
+    const scores = new Float64Array(length);
+    if (layer.positionsAre === "learned") {
+      const places = layer.positions.slice(0, length).map((row) => Float64Array.from(row, (x) => x - mean(row)));
+      const spread = places.map((row) => dot(row, row) / d + eps);
+      const whole = query.map((x, i) => x + layer.positions[place][i]);
+      const sigma = divisor(layer, whole);
+      const own = times(whole, layer.W_Q).map((x, i) => x / sigma + layer.b_Q[i]);
+      const wanted = Float64Array.from({ length: d }, (_, i) =>
+        dot(own, layer.W_K, head * width, (head + 1) * width, i * columns + first - head * width) / scale);
+      const ofPlace = layer.positions.slice(0, length).map((row) => dot(wanted, row));
+      return (rows, from) => {
+        let sum = 0, squares = 0;
+        for (let i = from; i < from + d; i++) {
+          sum += rows[i];
+          squares += rows[i] ** 2;
+        }
+        const ofToken = dot(wanted, rows, 0, d, from);
+        const variance = squares / d - (sum / d) ** 2;
+        for (let k = 0; k < length; k++) {
+          const shared = (2 * dot(places[k], rows, 0, d, from)) / d;
+          scores[k] = (ofToken + ofPlace[k]) / Math.sqrt(variance + shared + spread[k]);
+        }
+        return scores;
+      };
+    }
+    const rho = divisor(layer, query);
+    const own = times(query, layer.W_Q).map((x, i) => x / rho + layer.b_Q[i])
+      .slice(head * width, (head + 1) * width);
+    const turns = Array.from({ length }, (_, k) => turned({ frequencies, width }, own, place - k));
+    const W = Float64Array.from({ length: d * width }, (_, at) =>
+      layer.W_K[Math.floor(at / width) * columns + first + (at % width)]);
+    const b = layer.b_K.slice(first, first + width);
+    const key = new Float64Array(width);
+    return (rows, from) => {
+      let squares = 0;
+      key.fill(0);
+      for (let i = 0, at = 0; i < d; i++) {
+        const x = rows[from + i];
+        squares += x * x;
+        for (let column = 0; column < width; column++) key[column] += x * W[at++];
+      }
+      const inverse = 1 / Math.sqrt(squares / d + eps);
+      for (let column = 0; column < width; column++) key[column] = key[column] * inverse + b[column];
+      for (let k = 0; k < length; k++) scores[k] = dot(turns[k], key) / scale;
+      return scores;
+    };
+  }
+
+  /**
+   * What one head pays, from a query token at a place to each token just before it, in all texts of
+   * some length (chapter 13).
+   *
+   * rows, size: as of `vocabulary`; fixed: ids by place that stand in every text. least, greatest:
+   * by the token before; texts(key): one that gets each, ids. The query sees every place.
+   */
+  async function everyText(layer, rows, size, { head, query, length, place, fixed = {} }) {
+    const { d } = layer;
+    const score = scorer(layer, Float64Array.from(rows(query, 1)), head, length, place);
+    const rest = breath();
+    const at = place - 1;
+    if (at < 0) throw new Error("a text of this model has no token before another.");
+    const before = new Float64Array(size); // scores of the tokens that may stand there
+    const ends = [-1, 1].map((sign) => ({ sign, score: new Float64Array(length).fill(-Infinity), token: [] }));
+    for (let begin = 0; begin < size; begin += BLOCK) {
+      const all = rows(begin, Math.min(BLOCK, size - begin));
+      for (let from = 0, id = begin; from < all.length; from += d, id++) {
+        const found = score(all, from);
+        before[id] = found[at];
+        for (const end of ends) {
+          for (let k = 0; k < length; k++) {
+            if (end.sign * found[k] <= end.score[k]) continue;
+            end.score[k] = end.sign * found[k];
+            end.token[k] = id;
+          }
+        }
+      }
+      await rest();
+    }
+    for (const [k, id] of Object.entries({ ...fixed, [place]: query })) {
+      const given = score(rows(id, 1), 0)[k];
+      for (const end of ends) {
+        end.score[k] = end.sign * given;
+        end.token[k] = id;
+      }
+    }
+    const [low, high] = ends;
+    /** Of each token before the query, its share against these scores of all other places. */
+    function shares(end) {
+      const others = end.score.map((value) => end.sign * value).filter((_, k) => k !== at);
+      const most = others.reduce((a, b) => Math.max(a, b));
+      const against = most + Math.log(others.reduce((sum, value) => sum + Math.exp(value - most), 0));
+      return before.map((value) => 1 / (1 + Math.exp(against - value)));
+    }
+    const texts = (key) => [high, low].map(({ token }) => token.map((id, k) => (k === at ? key : id)));
+    return { least: shares(high), greatest: shares(low), texts };
+  }
+
+  return {
+    DISTANCE_TERMS, TERMS, everyText, fold, longestText, look, strongest, termsOf, termsOfParts, vocabulary,
+  };
 })();

@@ -6,7 +6,7 @@ globalThis.lnattnModels = (() => {
   const { embeddingsOf, layerOf } = lnattnCheckpoint;
   const { decoded, ofBlob, open, openTogether, refuse } = lnattnSafetensors;
   const { fromMerges, tokenizer } = lnattnTokenizer;
-  const { strongest, termsOf, termsOfParts, vocabulary } = lnattnFirstLayer;
+  const { longestText, strongest, termsOf, termsOfParts, vocabulary } = lnattnFirstLayer;
 
   /** What `compute` gives, computed when first asked for; a failure is forgotten. */
   function once(compute) {
@@ -133,22 +133,30 @@ globalThis.lnattnModels = (() => {
     return openings.get(folder)();
   }
 
+  /** The ids that the address names one by one, if each is a token; else null. */
+  function idsAsked(vocab) {
+    const ids = (state().ids ?? "").split(".");
+    return ids.every((id) => /^\d+$/.test(id) && Number(id) < vocab) ? ids.map(Number) : null;
+  }
+
   /** The sentence of the address in the model of the address: its tokens and its terms. */
   async function sentence() {
     const model = await current();
-    const { all, layer, one } = model;
-    const text = state().text ?? all.text;
-    if (one.opening && text === all.text) return { ...model, ...await first(one.folder) };
+    const { all, layer, one, vocab } = model;
+    const given = idsAsked(vocab);
+    const asked = state().text ?? all.text;
+    if (!given && one.opening && asked === all.text) return { ...model, ...await first(one.folder) };
     const { tokens, encode, ends } = await model.words();
-    if (!encode) refuse(`The tokenizer.json of ${one.name} is neither byte-level BPE nor WordPiece, so the page can read no sentence with it.`);
+    if (!given && !encode) refuse(`The tokenizer.json of ${one.name} is neither byte-level BPE nor WordPiece, so the page can read no sentence with it.`);
     const { rows } = await model.embeddings();
     if (layer.positionsAre === "rotary" && !layer.q0) await model.vocabulary();
-    const ids = encode(text);
-    const most = Math.min(all.longest, layer.places, layer.window || Infinity);
+    const ids = given ?? encode(asked);
+    const text = given ? given.map((id) => tokens[id]).join("") : asked;
+    const most = longestText(layer, all.longest);
     const kept = ids.length > most ? [...ids.slice(0, most - ends[1]), ...ids.slice(ids.length - ends[1])] : ids;
     const terms = termsOf(layer, kept.map((id) => rows(id, 1)));
     const view = { first: strongest(layer, terms), cut: ids.length - kept.length };
-    return { ...model, ...view, text, ids: kept, tokens: kept.map((id) => tokens[id]), terms };
+    return { ...model, ...view, text, isGiven: Boolean(given), ids: kept, tokens: kept.map((id) => tokens[id]), terms };
   }
 
   return { current, first, openFiles, sentence };

@@ -11,7 +11,8 @@
   const LONGEST = 600; // characters of a text that an address carries
 
   /** How much of a text is shown. beyond: how many characters follow those that the address carries. */
-  function extent({ cut, one, terms }, beyond) {
+  function extent({ cut, isGiven, one, terms }, beyond) {
+    if (isGiven && !cut) return `${terms.n} tokens of ${one.name}, named one by one: typed, they may be cut otherwise.`;
     const characters = `${beyond.toLocaleString("en")} ${beyond === 1 ? "character" : "characters"}`;
     if (!cut && !beyond) return `${terms.n} tokens of ${one.name}.`;
     if (!beyond) return `The first ${terms.n} tokens are shown; ${cut} more are left out.`;
@@ -141,7 +142,7 @@
 
   // ---- The page --------------------------------------------------------------------------------
 
-  mount("sentence", ["model", "text", "head", "query", "show", "without"], (place) => {
+  mount("sentence", ["model", "text", "ids", "head", "query", "show", "without"], (place) => {
     let timer = null;
     let typed = null; // what the reader is typing
     let sent = { text: null, beyond: 0 }; // what went into the address, and how much did not
@@ -157,14 +158,14 @@
             const characters = Array.from(typed);
             const text = characters.slice(0, LONGEST).join("");
             sent = { text, beyond: Math.max(0, characters.length - LONGEST) };
-            go({ text, query: "" });
+            go({ text, ids: "", query: "" });
           }
           typed = null;
         }, TYPING);
       },
     });
     const examples = make("select", {
-      id: "explorer-example", change: () => examples.value && go({ text: examples.value, query: "" }, true),
+      id: "explorer-example", change: () => examples.value && go({ text: examples.value, ids: "", query: "" }, true),
     });
     const said = make("p", { class: "hint", role: "status" });
     const words = make("div", { class: "words", role: "radiogroup", "aria-label": "Query token" });
@@ -183,6 +184,7 @@
       make("p", { class: "step" }, "The terms that count:"), boxes, attention, numbersOf,
       make("div", { class: "controls settings" }, labelled("The maps show", shows)),
       heads, hover);
+    place.tabIndex = -1; // who writes a text into it from below is led here
     place.replaceChildren(
       make("div", { class: "controls" },
         make("div", { class: "text" }, make("label", { for: "explorer-text" }, "Your sentence"), input),

@@ -103,10 +103,10 @@ globalThis.lnattnTokens = (() => {
     return Math.max(0, tokens.indexOf(name === "token" ? token : key));
   }
 
-  /** A token as a button that leads to its view. */
-  function link(text, id) {
+  /** A token as a button that leads to its view, or to that of another part of the address. */
+  function link(text, id, part = "token") {
     const label = `Show ${plain(text)}`;
-    const open = () => go({ token: id }, true);
+    const open = () => go({ [part]: id }, true);
     return make("button", { type: "button", title: label, click: open }, tokenElement(text));
   }
 

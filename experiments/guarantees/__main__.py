@@ -115,7 +115,10 @@ def never_in(model: AnyFirstLayer, head: int) -> Float[np.ndarray, "what"]:
         for what, needed in enumerate([low[:, others].logsumexp(1), high[:, at] - 1e-5]):
             able = (high[:, at] > needed - 1e-4).nonzero()[:, 0]
             keys = missing[what].nonzero()[:, 0]
+            if not len(keys):
+                continue
             missing[what, keys] = texts.leads(able, at, keys, needed[able]) < 0
+    print(f"{model.name}, head {head}: asked", flush=True)
     return missing.double().mean(dim=1).numpy()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -179,14 +180,17 @@ def study(model: AnyFirstLayer, counts: Counts, counted: str, nulls: int) -> Gua
     )
 
 
-def with_never(guaranteed: Guaranteed, model: AnyFirstLayer) -> Guaranteed:
-    """The same with G4 asked, of the model and of heads in random order."""
-    heads = range(model.attention.n_heads)
-    nulls = (permuted_weights(model, seed, heads_only=True) for seed in range(NEVER_NULLS))
-    tables = [
-        np.stack([never_in(asked, head) for head in heads], axis=-1) for asked in (model, *nulls)
-    ]
-    return replace(guaranteed, never=tables[0], null_never=np.stack(tables[1:]))
+def with_never(guaranteed: Guaranteed, model: AnyFirstLayer) -> Iterator[Guaranteed]:
+    """The same with G4 asked, of the model and of one draw of heads in random order, two, …"""
+
+    def table(asked: AnyFirstLayer) -> Float[np.ndarray, "what head"]:
+        return np.stack([never_in(asked, head) for head in range(asked.attention.n_heads)], axis=-1)
+
+    never = table(model)
+    drawn: list[np.ndarray] = []
+    for seed in range(NEVER_NULLS):
+        drawn.append(table(permuted_weights(model, seed, heads_only=True)))
+        yield replace(guaranteed, never=never, null_never=np.stack(drawn))
 
 
 def run(args: argparse.Namespace) -> None:
@@ -194,8 +198,10 @@ def run(args: argparse.Namespace) -> None:
         model = load_first_layer(name)
         out = args.out / (args.named or name)
         if args.never:
-            guaranteed = with_never(Guaranteed.read(out), model)
-            frozen(guaranteed.write(out), "guarantees", "guarantees MODELS, then --never MODELS")
+            for guaranteed in with_never(Guaranteed.read(out), model):
+                frozen(
+                    guaranteed.write(out), "guarantees", "guarantees MODELS, then --never MODELS"
+                )
             continue
         counts, counted = token_counts(model)
         if args.counts:

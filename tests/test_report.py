@@ -109,7 +109,6 @@ def test_kinds_are_sums_of_terms():
             ]
         ).T,
         divergence=one,
-        before=one,
         near=one,
         first=one,
         even_near=0.1,
@@ -307,7 +306,7 @@ def test_heads_are_means_over_the_queries_of_all_texts(small):
     W_E, W_P = plain_rows(small.embeddings)
     folded = by_plain.fold(plain_layer(small.attention))
     shares = dict.fromkeys(found.terms, 0.0)
-    divergence, before, near, first, even, queries = 0.0, 0.0, 0.0, 0.0, 0.0, 0
+    divergence, near, first, even, queries = 0.0, 0.0, 0.0, 0.0, 0
     for ids in texts:
         terms = by_plain.six_terms(W_E[ids], W_P[: len(ids)], folded)
         alpha = by_plain.attend(sum(terms.values()), folded.scale)
@@ -316,7 +315,6 @@ def test_heads_are_means_over_the_queries_of_all_texts(small):
         for i in range(1, len(ids)):
             row = alpha[:, i, : i + 1]
             divergence = divergence + (row * np.log(row * (i + 1))).sum(axis=1)
-            before = before + row[:, i - 1]
             near = near + row[:, max(0, i - 9) :].sum(axis=1)
             first = first + row[:, 0]
             even += min(10, i + 1) / (i + 1)
@@ -325,14 +323,13 @@ def test_heads_are_means_over_the_queries_of_all_texts(small):
     np.testing.assert_allclose(found.divergence, divergence / queries, atol=1e-9)
     for row, name in enumerate(found.terms):
         np.testing.assert_allclose(found.share[row], shares[name] / divergence, atol=1e-9)
-    for mine, theirs in ((found.before, before), (found.near, near), (found.first, first)):
+    for mine, theirs in ((found.near, near), (found.first, first)):
         np.testing.assert_allclose(mine, theirs / queries, atol=1e-9)
     assert found.even_near == pytest.approx(even / queries)
     table = found.table()
     assert table["nats"].tolist() == found.divergence.tolist()
     assert table["pe"].tolist() == found.share[found.terms.index("pe")].tolist()
-    for name in ("before", "near", "first"):
-        title = {"before": "key before", "near": "nearest ten", "first": "first key"}[name]
+    for name, title in (("near", "nearest ten"), ("first", "first key")):
         assert table[title].tolist() == getattr(found, name).tolist()
 
 
@@ -827,7 +824,7 @@ def test_heads_that_prefer_nothing_are_said_to_prefer_nothing():
 
 
 def test_heads_of_which_some_prefer_nothing_are_told_apart():
-    rows = dict.fromkeys(("before", "near", "first"), np.zeros(2))
+    rows = dict.fromkeys(("near", "first"), np.zeros(2))
     found = HeadsOnText(
         terms=("ee", "e", "pp"),
         share=np.array([[0.9, 0.9], [0.0, 0.0], [0.1, 0.1]]),

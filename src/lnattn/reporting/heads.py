@@ -55,14 +55,13 @@ class HeadsOnText:
     """What heads do on text, averaged over the queries of all windows. Made by `heads_on_text`.
 
     share: each term's share in the divergence of attention from even attention (additive KL), which
-    add up to 1; divergence: that, in nats. On the key before, the nearest ten keys and the first
-    key: mean attention; even_near: what even attention would put on the nearest ten.
+    add up to 1; divergence: that, in nats. On the nearest ten keys and the first key: mean
+    attention; even_near: what even attention would put on the nearest ten.
     """
 
     terms: tuple[str, ...]
     share: Float[np.ndarray, "term head"]
     divergence: Float[np.ndarray, "head"]
-    before: Float[np.ndarray, "head"]
     near: Float[np.ndarray, "head"]
     first: Float[np.ndarray, "head"]
     even_near: float
@@ -86,7 +85,6 @@ class HeadsOnText:
         rows: dict[str, object] = dict(zip(self.terms, self.share, strict=True))
         rows |= {
             "nats": self.divergence,
-            "key before": self.before,
             "nearest ten": self.near,
             "first key": self.first,
             "mostly": self.kinds,
@@ -130,7 +128,6 @@ def heads_on_text(evidence: Evidence) -> HeadsOnText:
         terms=names,
         share=share,
         divergence=divergence / queries,
-        before=sums["before"] / queries,
         near=sums["near"] / queries,
         first=sums["first"] / queries,
         even_near=even / queries,
@@ -155,11 +152,10 @@ def _nearest(n: int, causal: bool) -> np.ndarray:
 
 
 def _where(attention: Float[Tensor, "head query key"], start: int) -> dict[str, np.ndarray]:
-    """Attention on the key before, the nearest ten and the first key, summed over queries."""
+    """Attention on the nearest ten keys and the first key, summed over queries."""
     n = attention.shape[-1]
     near = torch.from_numpy(_nearest(n, causal=False))[start:]
     return {
-        "before": attention.diagonal(start - 1, 1, 2).sum(-1).numpy(),
         "near": (attention * near).sum((1, 2)).numpy(),
         "first": attention[..., 0].sum(-1).numpy(),
     }
@@ -176,7 +172,6 @@ def heads(evidence: Evidence) -> Part:
     }
     grey = "var(--lr-grey)"
     columns |= {
-        "on the key before": (grey, on_text.before),
         "on the nearest ten": (grey, on_text.near),
         "on the first key": (grey, on_text.first),
     }
@@ -194,7 +189,7 @@ def heads(evidence: Evidence) -> Part:
     longest = max(map(len, windows))
     caption = (
         "Left: the share of each term in KL(attention ‖ even attention); a row adds up to 100 %, "
-        "and a negative share pulls attention back to even. Then mean attention on three places; "
+        "and a negative share pulls attention back to even. Then mean attention on two places; "
         f"even attention would put {on_text.even_near:.0%} on the nearest ten keys. Nats: the "
         f"divergence itself. Over {len(windows)} texts of up to {longest} tokens: {texts}."
     )
@@ -207,7 +202,6 @@ def heads(evidence: Evidence) -> Part:
             "terms": list(on_text.terms),
             "share": on_text.share,
             "divergence": on_text.divergence,
-            "before": on_text.before,
             "near": on_text.near,
             "first": on_text.first,
             "even_near": on_text.even_near,
@@ -224,7 +218,6 @@ def _sentences(on_text: HeadsOnText) -> list[str]:
         f"{listed(heads)} {DOES[kind][len(heads) > 1]}" for kind, heads in by_kind.items() if heads
     ]
     near = np.flatnonzero(on_text.near > HALF).tolist()
-    back = np.flatnonzero(on_text.before > HALF).tolist()
     sentences = [f"Of {len(on_text.kinds)} heads, {'; '.join(told)}."]
     if set(on_text.kinds) == {NONE}:
         sentences = [
@@ -237,8 +230,6 @@ def _sentences(on_text: HeadsOnText) -> list[str]:
         )
     else:
         sentences.append("No head has more than half of its attention on the nearest ten keys.")
-    if back:
-        sentences.append(f"More than half of that of {listed(back)} is on the key just before.")
     return sentences
 
 

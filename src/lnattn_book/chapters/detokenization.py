@@ -21,14 +21,19 @@ from lnattn.affinity.subwords import Subwords, continuation_pieces, subword_rank
 from lnattn.attention.folding import fold
 from lnattn.attention.vectors import TokenVectors, token_vectors
 from lnattn.errors import ShapeError
+from lnattn.paths import data_folder
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 from lnattn_book.claims.ours import piece_rule
 from lnattn_book.page import Check, says
 from lnattn_book.studies.affinity_study import affinity_study, counts_and_source
 from lnattn_book.studies.detokenization import AffinityResult
+from lnattn_book.studies.guaranteed import VOCABULARIES, Guaranteed, joining
 from lnattn_book.studies.query_classes import CLASSES, ClassAuroc
 from lnattn_book.studies.samples import token_names
+
+#: Of the guarantees, those against texts of tokens that are seen in text.
+WRITTEN = VOCABULARIES.index("written")
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,3 +252,6 @@ def checks(
     leading = [areas[column].idxmax() for column in ("area", "about the query")]
     yield says("head 2 leads before the subtraction and after it", 2, np.equal(leading, 2))
     yield says("In MiniLM it is 0.52, just above a coin", cosine)
+    always = joining(Guaranteed.read(data_folder() / "results" / "minilm"), WRITTEN)
+    yield says("72 % of the pieces asked", always.share)
+    yield says("half of head 2's attention or more", always.head)

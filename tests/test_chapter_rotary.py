@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -11,6 +9,7 @@ from scipy.stats import t as student
 
 import lnattn
 from lnattn.paths import data_folder
+from lnattn.storage import read_result
 from lnattn_book.chapters import rotary as chapter
 from lnattn_book.studies.distance_terms import RotaryStudy
 from lnattn_book.studies.twins import Twins
@@ -47,28 +46,15 @@ def test_only_the_difference_of_positions_counts():
 
 
 def test_without_rotation_four_terms_are_six():
-    model = lnattn.load_first_layer("book-gpt2")
-    largest = chapter.without_rotation(model, [5, 900, 17, 5])
-    assert set(largest) == {"pairs", "keys", "constant"}
-    assert max(largest.values()) < 1e-9
+    assert chapter.without_rotation("book-gpt2", [5, 900, 17, 5]) < 1e-9
 
 
-def test_a_row_a_head(study):
-    table = chapter.by_head(study)
-    assert len(table) == study.n_heads
-    np.testing.assert_allclose(table.iloc[:, :4].sum(axis=1), 1, atol=1e-6)
+def test_where_each_head_looks_by_distance_alone(study):
+    table = chapter.near_by_distance(study)
+    assert list(table.columns) == list(range(study.n_heads))
     powers = np.exp(study.by_distance.curve[3] - study.by_distance.curve[3].max())
-    assert table["on the token before"][3] == pytest.approx(powers[1] / powers.sum())
-    assert table["on the nearest ten"][3] == pytest.approx(powers[:10].sum() / powers.sum())
-
-
-def test_the_leading_term_is_the_one_with_the_largest_share(study):
-    share = study.by_distance.share.copy()
-    share[:, 0] = 0.1, 0.2, 0.3, 0.4
-    share[:, 8] = 0.6, 0.1, 0.2, 0.1
-    by_distance = replace(study.by_distance, share=share)
-    leading = chapter.leading_terms(replace(study, by_distance=by_distance))
-    assert (leading[0], leading[8]) == ("d", "ee")
+    expected = [powers[1] / powers.sum(), powers[:10].sum() / powers.sum()]
+    assert table[3].tolist() == pytest.approx(expected)
 
 
 def test_phases_by_hand():
@@ -106,7 +92,32 @@ def test_an_interval_over_seeds_is_students():
 def test_twins_are_compared_within_a_pair():
     twins = Twins.read(data_folder() / "results" / "twins")
     skill = [twins.of(kind, "skill")[:, 0, 0].max(axis=1) for kind in ("rotary", "causal")]
-    table = chapter.twin_table(twins)
-    difference = chapter.in_words(skill[0] - skill[1])
-    assert table.loc["skill of the best head (AUROC)", "rotary − learned"] == difference
-    assert chapter.twin_values(twins, "rotary")["variance of scores from both tokens"].shape == (5,)
+    loss = [twins.of(kind, "held out") for kind in ("rotary", "causal")]
+    table = chapter.twin_differences({"few": twins, "again": twins}, (0.95, 0.975))
+    assert list(table) == ["few (interval: 95 %)", "again (interval: 97.5 %)"]
+    assert table.iloc[0].tolist() == [
+        chapter.in_words(skill[0] - skill[1], level) for level in (0.95, 0.975)
+    ]
+    assert table.iloc[2, 0] == chapter.in_words(loss[0] - loss[1])
+    assert chapter.twin_values(twins, "rotary").mean.shape == (5,)
+
+
+def test_the_pages_sentences_hold_and_one_that_is_wrong_does_not(study):
+    results = data_folder() / "results"
+    studies = {"SmolLM2": study, "book-llama": RotaryStudy.read(results / "book-llama")}
+    spectra = {
+        label: read_result(results / name, "frequencies")[0]
+        for label, name in (("SmolLM2", "smollm2-135m-q4"), ("book-llama", "book-llama"))
+    }
+    twins = {folder: Twins.read(results / folder) for folder in ("twins", "twins-8m")}
+    scores = [torch.tensor(7.5), torch.tensor(7.5)]
+    names = "by hand", "from Hugging Face's", "from six terms"
+    apart = dict(zip(names, (1e-7, 1e-7, 1e-14), strict=True))
+    given = scores, apart, studies, chapter.phases(spectra)
+    checks = list(chapter.checks(*given, twins, (0.95, 0.975)))
+    assert [check.message for check in checks if not check.holds] == []
+    in_other_order = dict(reversed(twins.items()))
+    others = chapter.checks(*given, in_other_order, (0.95, 0.975))
+    failing = {check.words for check in others if not check.holds}
+    assert "these pairs do not decide" in failing
+    assert "pairs saw 4.2 million tokens, five more 8.4 million" in failing

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,12 +14,12 @@ from torch import Tensor
 from lnattn.attention.folding import fold
 from lnattn.attention.terms import six_terms
 from lnattn.errors import ResultError
+from lnattn.models.checkpoints import load_first_layer
 from lnattn.rotary.fold import FoldedRelative, MeanVectors, fold_relative
 from lnattn.rotary.position import attention_of_curve
 from lnattn.rotary.terms import DISTANCE_TERMS, distance_terms
 from lnattn.rotary.weights import RelativeAttention, TokenEmbeddings
-from lnattn.weights import FirstLayer
-from lnattn_book.page.style import DISTANCE_NAMES
+from lnattn_book.page import Check, says
 from lnattn_book.studies.distance_terms import RotaryStudy
 from lnattn_book.studies.language_models import mean_and_interval
 from lnattn_book.studies.twins import Twins
@@ -51,13 +52,14 @@ def turned(
     return torch.cat([x * cos - y * sin, x * sin + y * cos])
 
 
-def without_rotation(model: FirstLayer, ids: Sequence[int]) -> dict[str, float]:
+def without_rotation(name: str, ids: Sequence[int]) -> float:
     """How far the four terms are from the six where nothing turns (R = I), at most.
 
-    A learned-position layer is read as one by distance whose 'tokens' are sums of token and
-    position: pairs: T^ee + T^ep + T^pe + T^pp; keys: T^e + T^p; constant: what `ed` and `d` differ
-    by between the keys of a query.
+    name: of a model with learned positions. It is read as one by distance whose 'tokens' are sums
+    of token and position: then T^ee is T^ee + T^ep + T^pe + T^pp, T^e is T^e + T^p, and the other
+    two do not differ between the keys of a query.
     """
+    model = load_first_layer(name)
     double = model.to(torch.float64)
     layer = double.attention
     six = six_terms(fold(layer), double.embeddings, ids)
@@ -78,12 +80,12 @@ def without_rotation(model: FirstLayer, ids: Sequence[int]) -> dict[str, float]:
         list(range(len(ids))),
         constants=MeanVectors(still.b_Q, still.b_K),
     )
-    spread = [four[name] - four[name][..., :1] for name in ("ed", "d")]
-    return {
-        "pairs": float((four.ee - six.ee - six.ep - six.pe - six.pp).abs().max()),
-        "keys": float((four.e - six.e - six.p).abs().max()),
-        "constant": max(float(difference.abs().max()) for difference in spread),
-    }
+    apart = [
+        four.ee - six.ee - six.ep - six.pe - six.pp,
+        four.e - six.e - six.p,
+        *(four[name] - four[name][..., :1] for name in ("ed", "d")),
+    ]
+    return max(float(difference.abs().max()) for difference in apart)
 
 
 # ---- Distance alone ------------------------------------------------------------------------------
@@ -94,19 +96,14 @@ def attention_alone(study: RotaryStudy) -> Float[np.ndarray, "head distance"]:
     return attention_of_curve(study.by_distance.curve, study.by_distance.sinks)
 
 
-def by_head(study: RotaryStudy) -> pd.DataFrame:
-    """Of every head: each term's share of the variance, and where it looks by distance alone."""
-    named = zip(DISTANCE_TERMS, study.by_distance.share, strict=True)
-    shares = {DISTANCE_NAMES[name]: share for name, share in named}
+def near_by_distance(study: RotaryStudy) -> pd.DataFrame:
+    """Where each head looks by distance alone: shares of its attention, a column a head."""
     alone = attention_alone(study)
-    shares["on the token before"] = alone[:, 1]
-    shares["on the nearest ten"] = alone[:, :NEAR].sum(axis=1)
-    return pd.DataFrame(shares).rename_axis("head")
-
-
-def leading_terms(study: RotaryStudy) -> list[str]:
-    """The term with the largest share of the variance in each head."""
-    return [DISTANCE_TERMS[place] for place in study.by_distance.share.argmax(axis=0)]
+    shares = {
+        "to the token before": alone[:, 1],
+        "to the nearest ten": alone[:, :NEAR].sum(axis=1),
+    }
+    return pd.DataFrame(shares).rename_axis("head").T
 
 
 def looking_back(frequencies: Mapping[str, np.ndarray]) -> list[int]:
@@ -137,35 +134,6 @@ def phases(models: Mapping[str, Mapping[str, np.ndarray]]) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows).set_index(["model", "head"])
-
-
-def shares_by_constants(
-    folded: FoldedRelative,
-    embeddings: TokenEmbeddings,
-    texts: Sequence[Sequence[int]],
-    constants: Mapping[str, MeanVectors],
-    fewest: int = 16,
-) -> pd.DataFrame:
-    """The four terms' variance between the keys of a query, over that of the score, in texts.
-
-    A row for each choice of q₀ and k₀, the mean over heads; queries with fewer keys are left out.
-    Where terms are correlated, a row does not add up to 1.
-    """
-    rows = {}
-    for name, means in constants.items():
-        of_term = torch.zeros(len(DISTANCE_TERMS), folded.n_heads, dtype=torch.float64)
-        of_score = torch.zeros(folded.n_heads, dtype=torch.float64)
-        for ids in texts:
-            parts = distance_terms(folded, embeddings, ids, constants=means)
-            terms = torch.stack([parts[term] for term in DISTANCE_TERMS]).double()
-            for query in range(fewest - 1, len(ids)):
-                seen = terms[:, :, query, : query + 1]
-                of_term += seen.var(dim=-1, correction=0)
-                of_score += seen.sum(dim=0).var(dim=-1, correction=0)
-        rows[name] = (of_term / of_score).mean(dim=1).tolist()
-    columns = [DISTANCE_NAMES[term] for term in DISTANCE_TERMS]
-    table = pd.DataFrame(rows, index=columns).T.rename_axis("split off")
-    return table.assign(sum=table.sum(axis=1))
 
 
 # ---- Words ---------------------------------------------------------------------------------------
@@ -200,32 +168,187 @@ def in_words(values: Float[np.ndarray, "seed"], level: float = 0.95) -> str:
     return f"{mean:.3f} [{low:.3f}, {high:.3f}]"
 
 
-#: Kinds of twins, as the page calls them.
-KINDS = {"learned positions": "causal", "rotary positions": "rotary"}
+# ---- Twins ---------------------------------------------------------------------------------------
 
 
-def twin_values(twins: Twins, kind: str) -> dict[str, Float[np.ndarray, "seed"]]:
-    """What is asked of both kinds of twins, a value a seed."""
-    share = twins.of(kind, "share")
-    return {
-        "skill of the best head (AUROC)": twins.skill(kind),
-        "mean skill over heads (AUROC)": twins.of(kind, "skill")[:, 0, 0].mean(axis=1),
-        "variance of scores from both tokens": share[:, 0].mean(axis=1),
-        "variance of scores from the place alone": share[:, 3].mean(axis=1),
-        "attention on the key before, by place": twins.of(kind, "before").max(axis=1),
-        "held-out loss (nats a token)": twins.of(kind, "held out"),
-    }
+class TwinValues(NamedTuple):
+    """What is asked of one kind of twins, a value a seed."""
+
+    best: Float[np.ndarray, "seed"]
+    mean: Float[np.ndarray, "seed"]
+    loss: Float[np.ndarray, "seed"]
 
 
-def twin_table(twins: Twins, level: float = 0.95) -> pd.DataFrame:
-    """Means over pairs of twins with their intervals, and of the difference within a pair."""
-    values = {words: twin_values(twins, kind) for words, kind in KINDS.items()}
-    learned, rotary = values.values()
-    table = {
-        words: {what: in_words(per_seed, level) for what, per_seed in of_kind.items()}
-        for words, of_kind in values.items()
-    }
-    table["rotary − learned"] = {
-        what: in_words(rotary[what] - learned[what], level) for what in learned
-    }
-    return pd.DataFrame(table)
+#: The same in words.
+ASKED = (
+    "skill of the best head (AUROC)",
+    "mean skill over heads (AUROC)",
+    "held-out loss (nats a token)",
+)
+
+
+def twin_values(twins: Twins, kind: str) -> TwinValues:
+    """Skill of the best head, in the mean over heads, and loss of the twins of a kind."""
+    over_heads = twins.of(kind, "skill")[:, 0, 0].mean(axis=1)
+    return TwinValues(twins.skill(kind), over_heads, twins.of(kind, "held out"))
+
+
+def tokens_seen(twins: Twins) -> int:
+    """How many tokens each of the twins was trained on. Raises `ResultError` where they differ."""
+    plans = [run["plan"] for run in twins.record["runs"].values()]
+    seen = {plan["steps"] * plan["batch"] * plan["context"] for plan in plans}
+    if len(seen) != 1:
+        raise ResultError(f"these twins saw {seen} tokens; give a set trained alike.")
+    return seen.pop()
+
+
+def rotary_less_learned(twins: Twins) -> TwinValues:
+    """The rotary model of each pair less its twin."""
+    pairs = zip(twin_values(twins, "rotary"), twin_values(twins, "causal"), strict=True)
+    return TwinValues(*(rotary - learned for rotary, learned in pairs))
+
+
+def twin_differences(trained: Mapping[str, Twins], levels: Sequence[float]) -> pd.DataFrame:
+    """Rotary less learned, in the mean over pairs with its interval: a column a set of twins."""
+    return pd.DataFrame(
+        {
+            f"{tokens} (interval: {level * 100:.3g} %)": [
+                in_words(values, level) for values in rotary_less_learned(twins)
+            ]
+            for (tokens, twins), level in zip(trained.items(), levels, strict=True)
+        },
+        index=ASKED,
+    )
+
+
+# ---- What the page says --------------------------------------------------------------------------
+
+
+def checks(
+    scores: Sequence[Float[Tensor, ""]],
+    apart: Mapping[str, Float[Tensor, ""] | float],
+    studies: Mapping[str, RotaryStudy],
+    phases: pd.DataFrame,
+    trained: Mapping[str, Twins],
+    levels: Sequence[float],
+) -> Iterator[Check]:
+    """What the page says of its numbers.
+
+    scores: of a pair, and of the same a hundred positions further on; apart: by how much what must
+    be the same differs; phases: as from the function of that name; trained, levels: as for
+    `twin_differences`.
+    """
+    smollm2, llama = studies["SmolLM2"], studies["book-llama"]
+    by_hand, from_whole, from_six = (float(difference) for difference in apart.values())
+    moved = abs(float(scores[0] - scores[1]))
+    yield says("Four terms, exactly, each a curve", from_whole < 1e-5, found=from_whole)
+    yield says("the pair has the same score", moved < 1e-9, found=moved)
+    yield says("One term by hand, distance alone", by_hand < 1e-5, found=by_hand)
+    yield says("the four must be the six", from_six < 1e-9, found=from_six)
+    yield from _checks_of_distance(smollm2, llama)
+    yield from _checks_of_phases(phases)
+    yield from _checks_of_words(smollm2, llama)
+    yield from _checks_of_twins(list(trained.values()), levels)
+
+
+def _checks_of_distance(smollm2: RotaryStudy, llama: RotaryStudy) -> Iterator[Check]:
+    share = smollm2.by_distance.share
+    alone = share[DISTANCE_TERMS.index("d")]
+    heads = alone > 0.2
+    leads = share.argmax(axis=0) == DISTANCE_TERMS.index("e")
+    before, nearest = near_by_distance(smollm2).to_numpy()
+    even = NEAR / smollm2.by_distance.curve.shape[1]
+    yield says("the key's own term counts most in every head", leads)
+    yield says(
+        "in four of nine, distance alone makes over a quarter",
+        len(alone) == 9,
+        heads.sum() == 4,
+        alone[heads] > 0.25,
+        found=alone[heads],
+    )
+    yield says("their shares of the variance add up", abs(share.sum(axis=0) - 1) < 1e-6)
+    yield says("Its first layer has nine heads", len(alone) == 9, found=len(alone))
+    yield says("the largest part in all nine heads", leads, len(alone) == 9)
+    least, most = alone[heads].min(), alone[heads].max()
+    yield says("In four heads distance alone makes 27 to 40 %", least, most, heads.sum() == 4)
+    yield says("in the others at most 10 %", alone[~heads].max())
+    yield says("gives the nearest ten 4 %", even, NEAR == 10)
+    yield says("Head 3 would give them half", 3, 0.47 < nearest[3] < 0.53, found=nearest[3])
+    yield says("the token just before 15 %", before[3], before.argmax() == 3)
+    favoured, of_llama = (one.by_distance.near_share(NEAR) > 2 * even for one in (smollm2, llama))
+    yield says(
+        "Near keys are favoured in some heads of SmolLM2 and in all of book-llama",
+        0 < favoured.sum() < len(favoured),
+        of_llama,
+        found=[favoured.sum(), of_llama.sum()],
+    )
+    yield says("In SmolLM2 the key's own term leads in every head", leads)
+    yield says(
+        "the sharpest head gives half to the nearest ten",
+        nearest.argmax() == 3,
+        0.47 < nearest[3] < 0.53,
+        found=nearest[3],
+    )
+
+
+def _checks_of_phases(phases: pd.DataFrame) -> Iterator[Check]:
+    slow, fast, together = phases[["slow", "fast ones reach", "all reach"]].to_numpy().T
+    yield says("They need not", together < 0.6, found=together)
+    yield says(
+        "In all six heads…most of the amplitude belongs to pairs that turn too slowly",
+        len(phases) == 6,
+        slow > 0.7,
+        found=slow,
+    )
+    yield says("The few fast ones make the peak, and they do meet", fast > 0.7, found=fast)
+
+
+def _checks_of_words(smollm2: RotaryStudy, llama: RotaryStudy) -> Iterator[Check]:
+    names = smollm2.pair_ranks.min(axis=1)
+    own = llama.pair_ranks.min(axis=1)
+    wrong = llama.chance_ranks.min(axis=1)
+    best, best_of_llama = (study.grid.interval()[:, 0].max() for study in (smollm2, llama))
+    yield says("its best head has a skill of 0.016", best)
+    yield says(
+        "of twenty names none is within the best hundred",
+        len(names) == 20,
+        names > 100,
+        found=names.min(),
+    )
+    yield says("the best head has more", best_of_llama > best, found=best_of_llama)
+    better = (wrong < own).sum()
+    yield says(
+        "the wrong first word ranks better in ten of fifteen",
+        better == 10,
+        len(own) == 15,
+        found=better,
+    )
+    least = min(names.min(), own.min())
+    yield says("no name's first word is among the hundred best keys", least > 100, found=least)
+
+
+def _checks_of_twins(trained: Sequence[Twins], levels: Sequence[float]) -> Iterator[Check]:
+    early, later = (rotary_less_learned(twins) for twins in trained)
+    tokens = [tokens_seen(twins) for twins in trained]
+    pairs = np.array([len(early.best), len(later.best)])
+    losses = np.array([early.loss.mean(), later.loss.mean()])
+    _, sooner, _ = mean_and_interval(early.best, levels[0])
+    _, low, high = mean_and_interval(later.best, levels[1])
+    yield says("pairs saw 4.2 million tokens, five more 8.4 million", tokens, pairs == 5)
+    yield says("by a quarter of a nat a token", abs(losses + 0.25) < 0.03, found=losses)
+    yield says(
+        "its best head also knows more of its query, in each of the five pairs",
+        early.best > 0,
+        found=early.best,
+    )
+    yield says(
+        "after 8.4 million tokens it knows less in four of five, with an interval that holds 0",
+        tokens[1],
+        0,
+        (later.best < 0).sum() == 4,
+        low < 0 < high,
+    )
+    for words in ("Rotary positions are sooner", "Rotary twins are sooner"):
+        yield says(words, sooner > 0, found=sooner)
+    for words in ("these pairs do not decide", "after twice as many tokens is undecided"):
+        yield says(words, low < 0 < high, found=[low, high])

@@ -1,8 +1,8 @@
-"""Rotary first layers, drawn: distance alone, shares and frequencies (chapter 12)."""
+"""Rotary first layers, drawn: distance alone and shares (chapter 12)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,7 +14,6 @@ from lnattn.rotary.position import attention_of_curve
 from lnattn.rotary.terms import DISTANCE_TERMS
 from lnattn_book.figures.position import head_grid
 from lnattn_book.page.style import (
-    BLACK,
     DISTANCE_COLOURS,
     DISTANCE_NAMES,
     GREY,
@@ -79,28 +78,4 @@ def shares(study: RotaryStudy) -> Figure:
     table.rename(columns=DISTANCE_NAMES).plot.bar(stacked=True, ax=ax, **look)
     ax.set(xlabel="head", ylabel="share of the variance")
     legend(figure)
-    return figure
-
-
-def frequencies(study: Mapping[str, np.ndarray], heads: list[int]) -> Figure:
-    """'Distance alone' of some heads: the curve, and its cosines' phases at distance 1.
-
-    study: as frozen, `curve` [head distance], `theta`, `amplitude`, `phase`.
-    """
-    size = (WIDTH, 1.9 * len(heads) + 0.6)
-    figure, axes = plt.subplots(len(heads), 2, figsize=size, squeeze=False)
-    for (left, right), head in zip(axes, heads, strict=True):
-        left.plot(study["curve"][head], color=DISTANCE_COLOURS["d"])
-        left.axvline(1, color=GREY, linewidth=0.8)
-        left.set_title(f"head {head}")
-        left.set_ylabel("score")
-        amplitude = study["amplitude"][head] / study["amplitude"][head].sum()
-        met = np.cos(study["theta"] + study["phase"][head])
-        right.vlines(range(len(met)), 0, met, color=GREY, linewidth=0.8)
-        right.scatter(range(len(met)), met, s=400 * amplitude, color=BLACK, linewidth=0)
-        right.axhline(0, color=GREY, linewidth=0.8)
-        right.set_ylim(-1.1, 1.1)
-        right.set_ylabel("cosine at\ndistance 1")
-    axes[-1, 0].set_xlabel("distance Δ")
-    axes[-1, 1].set_xlabel("frequency, fastest first")
     return figure

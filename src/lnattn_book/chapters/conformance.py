@@ -35,23 +35,18 @@ def frozen() -> dict[str, Any]:
     return {"columns": record["columns"], "exact": record["exact"]}
 
 
-def table(columns: Mapping[str, Verdicts], named: pd.DataFrame) -> pd.DataFrame:
-    """A row a case: what in it changes a score, and by library ✓ right with the largest difference,
-    ✗ wrong, 'stops' with an error, – not read.
+def table(columns: Mapping[str, Verdicts], named: Mapping[str, str]) -> pd.DataFrame:
+    """A row a case: what in it changes a score, and by library ✓ right, ✗ wrong, 'stops' with an
+    error, – not read.
 
-    named: the `versions`, which stand in the heads.
+    named: the `names` that stand in the heads.
     """
-
-    def shown(verdict: str, largest: float | None) -> str:
-        sign = _SHOWN[verdict]
-        return f"{sign} {largest:.0e}" if verdict == "right" else sign
-
-    cells = {
-        f"{name} {named.version[name]}": {case: shown(*row[:2]) for case, row in verdicts.items()}
+    signs = {
+        named[name]: {case: _SHOWN[row[0]] for case, row in verdicts.items()}
         for name, verdicts in columns.items()
     }
     says_of = {case: what_it_says(case) for case in columns["lnattn"]}
-    return pd.DataFrame({"what changes a score": says_of, **cells}).rename_axis("case")
+    return pd.DataFrame({"what changes a score": says_of, **signs}).rename_axis("case")
 
 
 def what_it_says(case: str) -> str:
@@ -67,12 +62,12 @@ def counts(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
     return pd.DataFrame(rows).T.reindex(columns=list(_SHOWN)).fillna(0).astype(int)
 
 
-def versions(record: Mapping[str, Any]) -> pd.DataFrame:
-    """The version of each library; those of the frozen columns are the recorded ones."""
-    named = {name: record["columns"][key]["version"] for name, key in COLUMNS.items()}
+def names(record: Mapping[str, Any]) -> dict[str, str]:
+    """Each library with its version; those of the frozen columns are the recorded ones."""
+    found = {name: record["columns"][key]["version"] for name, key in COLUMNS.items()}
     for name, package in (("transformers, eager", "transformers"), ("lnattn", "lnattn")):
-        named[name] = version(package)
-    return pd.DataFrame({"version": named})
+        found[name] = version(package)
+    return {name: f"{name} {of}" for name, of in found.items()}
 
 
 def changed_since_oldest(record: Mapping[str, Any]) -> pd.DataFrame:
@@ -97,6 +92,13 @@ def findings(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
         if row[0] in ("wrong", "error")
     ]
     return pd.DataFrame(rows, columns=["library", "case", "verdict", "difference", "because"])
+
+
+def told(found: pd.DataFrame) -> pd.DataFrame:
+    """Of `findings` a row for each reason, with its cases and the largest difference."""
+    by_reason = found.groupby(["library", "because"], sort=False)
+    rows = by_reason.agg(cases=("case", ", ".join), difference=("difference", "max")).reset_index()
+    return rows[["library", "cases", "difference", "because"]]
 
 
 def checks(
@@ -128,6 +130,10 @@ def checks(
         exact["cases"] == cases,
         found=exact["largest"],
     )
+    right = [
+        row[1] for verdicts in columns.values() for row in verdicts.values() if row[0] == "right"
+    ]
+    yield says("differs by less than 1e-6", max(right))
     changed = changed_since_oldest(record)
     yield says("says the same of every case but those of GPT-J", set(changed.case) == GPTJ)
     asked = "SDPA, asked for attentions"

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 import pandas as pd
+from pandas.io.formats.style import Styler
 
 from lnattn.storage import read_json
 from lnattn_book.page import Check, says
@@ -17,9 +18,9 @@ from lnattn_book.page.places import repository
 Verdicts = Mapping[str, list[Any]]
 #: Columns of the table: how a library is called on the page, and in the frozen record.
 COLUMNS = {
-    "transformers, eager": "transformers-eager",
-    "SDPA, the kernel": "transformers-sdpa",
-    "SDPA, asked for attentions": "transformers-sdpa-asked",
+    "eager": "transformers-eager",
+    "SDPA": "transformers-sdpa",
+    "SDPA, asked": "transformers-sdpa-asked",
     "TransformerLens": "transformer-lens",
     "lnattn": "lnattn",
 }
@@ -35,9 +36,9 @@ def frozen() -> dict[str, Any]:
     return {"columns": record["columns"], "exact": record["exact"]}
 
 
-def table(columns: Mapping[str, Verdicts], named: Mapping[str, str]) -> pd.DataFrame:
-    """A row a case: what in it changes a score, and by library ✓ right, ✗ wrong, 'stops' with an
-    error, – not read.
+def table(columns: Mapping[str, Verdicts], named: Mapping[str, str]) -> Styler:
+    """A row a case: by library ✓ right, ✗ wrong, 'stops' with an error, – not read; and what in it
+    changes a score.
 
     named: the `names` that stand in the heads.
     """
@@ -46,7 +47,12 @@ def table(columns: Mapping[str, Verdicts], named: Mapping[str, str]) -> pd.DataF
         for name, verdicts in columns.items()
     }
     says_of = {case: what_it_says(case) for case in columns["lnattn"]}
-    return pd.DataFrame({"what changes a score": says_of, **signs}).rename_axis("case")
+    rows = pd.DataFrame({**signs, "what changes a score": says_of}).rename_axis("case")
+    # Columns of signs are as narrow as their heads allow, and what is said has a few words a line.
+    narrow = rows.style.set_properties(
+        subset=list(signs), **{"width": "1px", "text-align": "center"}
+    )
+    return narrow.set_properties(subset=["what changes a score"], **{"min-width": "14rem"})
 
 
 def what_it_says(case: str) -> str:
@@ -65,7 +71,7 @@ def counts(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
 def names(record: Mapping[str, Any]) -> dict[str, str]:
     """Each library with its version; those of the frozen columns are the recorded ones."""
     found = {name: record["columns"][key]["version"] for name, key in COLUMNS.items()}
-    for name, package in (("transformers, eager", "transformers"), ("lnattn", "lnattn")):
+    for name, package in (("eager", "transformers"), ("lnattn", "lnattn")):
         found[name] = version(package)
     return {name: f"{name} {of}" for name, of in found.items()}
 
@@ -121,7 +127,7 @@ def checks(
     yield says("66 tiny models", cases)
     yield says(
         "Two of the five columns are right in all 66 cases",
-        counted.loc[["transformers, eager", "lnattn"], "right"] == cases,
+        counted.loc[["eager", "lnattn"], "right"] == cases,
         cases,
     )
     yield says(
@@ -136,7 +142,7 @@ def checks(
     yield says("differs by less than 1e-6", max(right))
     changed = changed_since_oldest(record)
     yield says("says the same of every case but those of GPT-J", set(changed.case) == GPTJ)
-    asked = "SDPA, asked for attentions"
+    asked = "SDPA, asked"
     yield says(
         "Falcon looks ahead",
         counted.loc[asked, "wrong"] == 3,

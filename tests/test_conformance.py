@@ -209,6 +209,22 @@ def test_what_is_right_passes_and_what_is_wrong_is_told_by_its_row(tmp_path):
     assert "wrong    text 1, head 1, query 6" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("adapter", "case", "words"),
+    [
+        ("import no_such_library\n", "gpt2", "No module named 'no_such_library'"),
+        ("def attend(folder, ids):\n    pass\n", "gpt2", "KeyError: 'attention'"),
+        (STORED + "    return found\n", "gpt3", "gpt3"),
+    ],
+)
+def test_what_cannot_be_asked_is_skipped_in_one_line(adapter, case, words, tmp_path):
+    done = run_check(adapter, case, folder=tmp_path)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert words in line
+    assert "nothing was checked" in line
+
+
 def test_what_is_not_read_is_no_failure_and_an_error_is_one(tmp_path):
     refuses = "def attention(folder, ids):\n    raise NotImplementedError('no such family')\n"
     done = run_check(refuses, "gpt2", folder=tmp_path)
@@ -246,7 +262,7 @@ def test_the_check_is_short_and_needs_numpy_and_safetensors_alone():
     imported = {
         line.split()[1].split(".")[0] for line in lines if line.startswith(("import", "from"))
     }
-    assert imported <= {"importlib", "json", "sys", "pathlib", "numpy", "safetensors"}
+    assert imported <= {"runpy", "json", "sys", "pathlib", "numpy", "safetensors"}
 
 
 # ---- What libraries compute --------------------------------------------------------------------

@@ -64,8 +64,8 @@ _Relative: TypeAlias = Literal["book-llama", "smollm2-135m", "pythia-160m"]
 def load_first_layer(name_or_path: _Learned, layer: int = 0) -> FirstLayer: ...
 @overload
 def load_first_layer(name_or_path: _Relative, layer: int = 0) -> RelativeFirstLayer: ...
-@overload
-def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFirstLayer: ...
+@overload  # Any: it may be a `RelativeFirstLayer`, of which a checker could not know
+def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> FirstLayer | Any: ...
 def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFirstLayer:
     """Load the embeddings and one attention block, with its LayerNorm, of a model.
 
@@ -77,9 +77,10 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFi
     layer: index of the block, counted from 0; the six terms are defined for block 0 alone.
 
     `lnattn models` lists the families. Who checks types is told the kind of a model that is named
-    as above; of others `isinstance(model, lnattn.FirstLayer)` tells it. A model with rotary or
-    relative positions gives a `RelativeFirstLayer`, of layer 0 only. Weights come in float32, or in
-    a wider dtype of their own. Raises `CheckpointError`, in one sentence, for whatever is wrong
+    as above; any other passes for a `FirstLayer`, until `isinstance(model, lnattn.FirstLayer)` asks
+    it. A model with rotary or relative positions gives a `RelativeFirstLayer`, of layer 0 only.
+    Weights come in float32, or in a wider dtype of their own.
+    Raises `CheckpointError`, in one sentence, for whatever is wrong
     with the checkpoint, and its subclass `HubError` where the hub cannot be reached and nothing is
     cached.
 

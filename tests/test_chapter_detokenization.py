@@ -150,31 +150,53 @@ def test_a_training_is_read_by_step() -> None:
     assert training["previous"].tolist() == [0.4, 0.7]
 
 
-def test_a_grid_ends_with_the_last_look_at_each_shape() -> None:
-    cells = looks(
-        found=[0.1, 0, 0, 0.4, 0, 0],
-        chance=[0.0, 0, 0, 0.1, 0, 0],
-        previous=[0, 0.2, 0.3, 0, 0.5, 0.1],
-        **{name: [0.0] * 6 for name in ("spread ee", "spread pp")},
-    ).assign(context=64, layers=2, heads=2, positions="learned")
-    grid = pd.concat([cells, cells[:3].assign(layers=4)])
-    ends = small_models.at_the_end(grid)
-    assert ends["layers"].tolist() == [2, 4]
-    assert ends["million tokens"].tolist() == [2.0, 1.0]
-    assert ends["above chance"].tolist() == pytest.approx([0.3, 0.1])
-    assert ends["previous"].tolist() == [0.5, 0.3]
+def second_looks(**other) -> list[str]:
+    """What of the appendix does not hold of numbers as they are printed there, but for some."""
+    heads = np.zeros((2, 2, 2, 12, 3))
+    heads[0, 0, 0, :, 0], heads[1, 0, 0, :, 0] = other.get("area", (0.7, 0.6))
+    about = np.zeros((12, 3))
+    about[[4, 5]] = 0.2, 0.1, 0.3
+    by_class = Mock(
+        spec=ClassAuroc,
+        heads=heads,
+        frequency=np.full((2, 2, 2), 0.9),
+        query_specific_auroc=lambda which: (
+            about if which == other.get("more", CLASSES[0]) else 0 * about
+        ),
+    )
+    names = [("_Jackson", "_Michael"), ("_Obama", "_Michelle")] + [
+        ("_x", f"_{n}") for n in range(18)
+    ]
+    known = pd.DataFrame(names, columns=["query", "key"])
+    known["best rank"] = np.array([1, 1, 4, 4] + [80] * 16) * other.get("times", 1)
+    known["chance"] = 1600
+    heat = np.zeros((12, 100, 100))
+    heat[4, 0, 0], heat[8, 0, 0] = 50, 30
+    z = np.zeros((12, 3))
+    z[8], z[:4] = 3.4, -1.5
+    study = Mock(spec=AffinityResult, heat=heat, same_token=z * other.get("z", 1))
+    own = np.full(12, 0.01)
+    own[8] = other.get("own", 0.88)
+    training = pd.DataFrame(
+        {
+            "tokens": [8.4e6, 68e6],
+            "found": [0.27, 0.06],
+            "chance": [0.05, 0.05],
+            "chance high": [0.06, 0.06],
+            "above chance": [0.22, 0.01],
+            "previous": [0.08, other.get("previous", 0.59)],
+        }
+    )
+    asked = chapter.checks_of_second_looks(study, by_class, known, own, training)
+    return [check.words for check in asked if not check.holds]
 
 
-def test_stripes_by_the_least_squares_of_rows_and_columns():
-    """A sum of rows and columns is all stripes; of noise, what a regression on both explains."""
-    rng = np.random.default_rng(0)
-    stripes = rng.normal(size=(6, 1)) + rng.normal(size=(1, 6))
-    noise = rng.normal(size=(6, 6)) + 5
-    place = np.arange(36)
-    design = np.stack(
-        [np.equal(place // 6, n) for n in range(6)] + [np.equal(place % 6, n) for n in range(6)],
-        axis=1,
-    ).astype(float)
-    fitted = design @ np.linalg.lstsq(design, noise.ravel(), rcond=None)[0]
-    found = chapter.share_of_stripes(np.stack([stripes, noise]))
-    assert found.tolist() == pytest.approx([1, fitted.var() / noise.var()])
+def test_what_the_appendix_says_needs_its_numbers() -> None:
+    assert second_looks() == []
+    assert len(second_looks(area=(0.6, 0.7))) == 1
+    assert len(second_looks(area=(0.95, 0.6))) == 1
+    assert len(second_looks(more=CLASSES[1])) == 1
+    assert len(second_looks(times=11)) == 4
+    assert len(second_looks(z=0.5)) == 2
+    assert len(second_looks(own=0.8)) == 1
+    assert len(second_looks(previous=0.4)) == 1

@@ -29,7 +29,7 @@ from lnattn_book.page import Check, says
 from lnattn_book.studies.affinity_study import affinity_study, counts_and_source
 from lnattn_book.studies.detokenization import AffinityResult
 from lnattn_book.studies.guaranteed import VOCABULARIES, Guaranteed, joining
-from lnattn_book.studies.query_classes import CLASSES, ClassAuroc
+from lnattn_book.studies.query_classes import CLASSES, ClassAuroc, class_auroc
 from lnattn_book.studies.samples import token_names
 
 #: Of the guarantees, those against texts of tokens that are seen in text.
@@ -154,6 +154,12 @@ def area_of_a_fixed_order(before: Neighbours, vocab: int) -> float:
     return float(head_auroc(frequency_vectors(order), before).mean()[0])
 
 
+def by_class(first: FirstLayer, heads: HeadsOfAModel) -> ClassAuroc:
+    """AUROCs of continuation pieces and of words as queries, by head and kind of keys."""
+    classes = token_classes(first.tokenizer, first.embeddings.vocab_size)
+    return class_auroc(heads.vectors, heads.counts, classes)
+
+
 #: What is shown of the AUROCs by class of query: which keys take part, and which measure.
 _BY_CLASS = {
     "all keys": ("all keys", "auroc"),
@@ -176,14 +182,6 @@ def auroc_by_class(by_class: ClassAuroc) -> pd.DataFrame:
         for queries in CLASSES
     }
     return pd.DataFrame(columns)
-
-
-def share_of_stripes(heat: Float[np.ndarray, "head query key"]) -> Float[np.ndarray, "head"]:
-    """The part of a heat map's variance that its rows' means and its columns' means make."""
-    scores = heat.astype(np.float64)
-    rows = scores.mean(axis=2).var(axis=1)
-    columns = scores.mean(axis=1).var(axis=1)
-    return (rows + columns) / scores.var(axis=(1, 2))
 
 
 #: A query and a head, and the share of the query's neighbours met in either order, [key].
@@ -256,3 +254,87 @@ def checks(
     yield says("72 % of the pieces asked", always.share)
     most = always.says == "joins most"
     yield says("half of head 2's attention or more", always.head, most)
+
+
+def checks_of_second_looks(
+    study: AffinityResult,
+    by_class: ClassAuroc,
+    known: pd.DataFrame,
+    best_is_own: Float[np.ndarray, "head"],
+    training: pd.DataFrame,
+) -> Iterator[Check]:
+    """What the appendix says of MiniLM, and of `book-gpt2` in training.
+
+    known: pairs of Table 1 with their best rank and that by chance; best_is_own: of a hundred
+    tokens, the share whose best key is their own; training: of `along_training`.
+    """
+    piece, word = by_class.heads[:, :, 0, :, 0]  # AUROC, [keys head]
+    by_frequency = by_class.frequency[:, 0, 0]
+    of_piece, of_word = (by_class.query_specific_auroc(which) for which in CLASSES)
+    ranks = known["best rank"].astype(float)
+    times = known["chance"].astype(float).median() / ranks.median()
+    z = study.same_token.mean(axis=1)
+    scores = study.heat.reshape(len(z), -1)
+    width = scores.max(axis=1) - scores.min(axis=1)
+    peak = training.loc[training["above chance"].idxmax()]
+    last = training.iloc[-1]
+
+    yield says("Pieces score higher than words in every head of MiniLM", piece[0] > word[0])
+    more_of_pieces = np.flatnonzero(of_piece[:, 1] > of_word[:, 2])  # intervals apart
+    yield says("only heads 4 and 5 clearly know more of a piece than of a word", more_of_pieces)
+    yield says(
+        "Keys ranked by frequency alone beat every head in both classes",
+        by_frequency[0] > piece[0],
+        by_frequency[1] > word[0],
+        found=by_frequency,
+    )
+    yield says(
+        "of the twenty pairs only four are among the ten best",
+        len(known) == 20,
+        (ranks <= 10).sum() == 4,
+        found=[(ranks <= 10).sum(), len(known)],
+    )
+    rank_of = known.set_index(["query", "key"])["best rank"]
+    yield says(
+        "*Michael* stands at the top for *Jackson*, *Michelle* for *Obama*",
+        lambda: rank_of[[("_Jackson", "_Michael"), ("_Obama", "_Michelle")]].to_numpy() == 1,
+    )
+    between = (ranks >= 20) & (ranks <= 500)
+    yield says(
+        "most stand between the twentieth and the five hundredth place",
+        between.mean() > 0.5,
+        found=between.mean(),
+    )
+    yield says("about twenty times better than a random query", 15 < times < 30, found=times)
+    yield says(
+        "In head 8 of MiniLM the best key of 88 of the 100 tokens is their own",
+        8,
+        100 * best_is_own[8],
+        study.heat.shape[1],
+    )
+    others = np.delete(best_is_own, 8)
+    yield says("in any other head that of four at most", others < 0.045, found=others.max())
+    yield says("head 4, which has no diagonal, has the wider one", 4, width[4] > width[8])
+    yield says("head 8 stands out again", np.flatnonzero(z > 2))
+    yield says("in four heads a token *avoids* itself", (z < -1).sum() == 4, found=z[z < -1])
+    yield says(
+        "After eight million tokens more than a quarter of the pieces are found",
+        8e6 < peak["tokens"] < 9e6,
+        peak["found"] > 0.25,
+        peak["found"] > peak["chance high"],
+        found=peak["found"],
+    )
+    yield says(
+        "where chance gives one in twenty", 0.04 < peak["chance"] < 0.06, found=peak["chance"]
+    )
+    yield says(
+        "at the end hardly more than chance",
+        last["above chance"] < 0.03,
+        found=last["above chance"],
+    )
+    yield says(
+        "By then one head puts more than half of its attention on the previous token by position",
+        last["previous"] > 0.5,
+        found=last["previous"],
+    )
+    yield says("which no head did at the peak", peak["previous"] < 0.1, found=peak["previous"])

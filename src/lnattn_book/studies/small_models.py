@@ -20,23 +20,6 @@ from lnattn.storage import read_result
 BEST = -1
 
 
-def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
-    """One row a model of the grid and length of training, of tables of looks at the grid.
-
-    Shares of pieces found and by chance; the largest attention on the previous token by position;
-    the mean spread of T^ee and T^pp over the near keys.
-    """
-    shape = ["context", "layers", "heads", "positions", "tokens"]
-    best = cells[cells["head"] == BEST].set_index(shape)
-    heads = cells[cells["head"] != BEST].groupby(shape, sort=False)
-    table = best[["found", "chance"]].assign(previous=heads["previous"].max())
-    table[["spread ee", "spread pp"]] = heads[["spread ee", "spread pp"]].mean()
-    table = table.reset_index()
-    millions = (table.pop("tokens") / 1e6).round(1)
-    table.insert(len(shape) - 1, "million tokens", millions)
-    return table
-
-
 def along_training(looks: pd.DataFrame) -> pd.DataFrame:
     """One row a step of a run's looks: tokens, found, chance, chance high, above chance, previous.
 
@@ -48,13 +31,6 @@ def along_training(looks: pd.DataFrame) -> pd.DataFrame:
     columns = best[["tokens", "found", "chance", "chance high"]]
     above = best["found"] - best["chance"]
     return columns.assign(**{"above chance": above}, previous=heads["previous"].max())
-
-
-def at_the_end(cells: pd.DataFrame) -> pd.DataFrame:
-    """The last row of `side_by_side` of each shape of model, with a column 'above chance'."""
-    shape = ["context", "layers", "heads", "positions"]
-    ends = side_by_side(cells).groupby(shape, sort=False).tail(1)
-    return ends.assign(**{"above chance": ends["found"] - ends["chance"]})
 
 
 def read_looks(

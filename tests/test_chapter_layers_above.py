@@ -87,3 +87,34 @@ def test_sets_are_means_over_their_seeds(tables):
     assert by_set["another's"].to_list() == pytest.approx([1 - 2 / 12, 1 - 14 / 12, 1 - 42 / 8])
     chance = three.table()["chance, without their mean"].to_list()
     assert by_set.chance.to_list() == pytest.approx(chance)
+
+
+def test_what_the_page_says_holds_of_the_frozen_models_and_not_of_swapped_ones() -> None:
+    """With layers in reverse hardly a number of the page is left; what has no number may be."""
+    tables = chapter.frozen_tables()
+    sets = chapter.frozen_sets()
+    deep = chapter.frozen("smollm2-135m-q4").table()
+    asked = list(chapter.checks(tables, sets, chapter.records(tables, sets), deep, 0.51))
+    assert [check.words for check in asked if not check.holds] == []
+
+    turned = {name: _reversed(table) for name, table in tables.items()}
+    turned_sets = {name: [_reversed(table) for table in alike] for name, alike in sets.items()}
+    judged = chapter.records(turned, turned_sets)
+    upside_down = deep.iloc[::-1].set_index(deep.index)
+    asked = list(chapter.checks(turned, turned_sets, judged, upside_down, 0.4))
+    holding = [check for check in asked if check.holds]
+    assert len(asked) > 25
+    assert len(holding) < 6, [check.words for check in holding]
+
+
+def _reversed(table: LayersAbove) -> LayersAbove:
+    """The last layer first."""
+    return replace(
+        table,
+        found=table.found[:, ::-1],
+        chance=table.chance[:, ::-1],
+        heads=table.heads[:, ::-1],
+        far=table.far[:, ::-1],
+        far_other=table.far_other[:, ::-1],
+        spread=table.spread[:, ::-1],
+    )

@@ -270,7 +270,8 @@ def checks_of_second_looks(
     """
     piece, word = by_class.heads[:, :, 0, :, 0]  # AUROC, [keys head]
     by_frequency = by_class.frequency[:, 0, 0]
-    of_piece, of_word = (by_class.query_specific_auroc(which) for which in CLASSES)
+    of_piece = by_class.query_specific_auroc("continuation")
+    of_word = by_class.query_specific_auroc("word")
     ranks = known["best rank"].astype(float)
     times = known["chance"].astype(float).median() / ranks.median()
     z = study.same_token.mean(axis=1)

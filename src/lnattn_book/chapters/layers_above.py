@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
-from lnattn_book.claims import by_seed
+from lnattn_book.claims import by_seed, ours
 from lnattn_book.claims.verdicts import Record
+from lnattn_book.page import Check, says
 from lnattn_book.studies.layers_above import LayersAbove, frozen
 
 #: Whose layers were asked.
@@ -20,6 +21,10 @@ SETS = {
     "twins, rotary": tuple(f"rotary-{seed}" for seed in range(5)),
     "joining, seeds 5 to 7": tuple(f"seed-{seed}" for seed in range(5, 8)),
 }
+
+
+#: The sets that are twins, and the one whose first layers join.
+*TWINS, YOUNG = SETS
 
 
 def frozen_sets() -> dict[str, list[LayersAbove]]:
@@ -44,12 +49,16 @@ def by_set(sets: Mapping[str, Sequence[LayersAbove]]) -> pd.DataFrame:
     return _by_layer(rows, ["found", "chance", "own", "another's"])
 
 
-def judged(sets: Mapping[str, Sequence[LayersAbove]]) -> dict[str, dict[str, Record]]:
-    """The records of S13 and S14 over the seeds of each set, by claim and set."""
-    return {
-        rule.claim: {name: rule(tables, model=name) for name, tables in sets.items()}
-        for rule in (by_seed.joins_above, by_seed.alone)
-    }
+def records(
+    tables: Mapping[str, LayersAbove], sets: Mapping[str, Sequence[LayersAbove]]
+) -> dict[str, dict[str, Record]]:
+    """The records of S13 and S14, by claim and name: of each model, and over seeds of each set."""
+    judged = {}
+    for rule, over_seeds in ((ours.s13, by_seed.joins_above), (ours.s14, by_seed.alone)):
+        of_models = {name: rule(table, model=name) for name, table in tables.items()}
+        of_sets = {name: over_seeds(alike, model=name) for name, alike in sets.items()}
+        judged[rule.claim] = of_models | of_sets
+    return judged
 
 
 def frozen_tables() -> dict[str, LayersAbove]:
@@ -101,3 +110,180 @@ def share_of_heads(table: LayersAbove, layer: int, heads: tuple[int, ...]) -> fl
 def _by_layer(rows: Mapping[tuple[str, int], tuple[float, ...]], names: list[str]) -> pd.DataFrame:
     index = pd.MultiIndex.from_tuples(rows, names=["model", "layer"])
     return pd.DataFrame(rows.values(), index=index, columns=names)
+
+
+# ---- What the page says --------------------------------------------------------------------------
+
+
+def checks(
+    tables: Mapping[str, LayersAbove],
+    sets: Mapping[str, Sequence[LayersAbove]],
+    judged: Mapping[str, Mapping[str, Record]],
+    deep: pd.DataFrame,
+    share: float,
+) -> Iterator[Check]:
+    """What the page says.
+
+    judged: of `records`; deep: SmolLM2's table; share: what lone tokens account for in the page's
+    sentence.
+    """
+    yield from _checks_of_pieces(tables, joining(tables))
+    yield from _checks_of_variance(shares_alone(tables), share)
+    yield from _checks_of_seeds(sets, judged)
+    yield from _checks_of_depth(deep)
+    yield from _checks_of_verdicts(tables, judged)
+    lone = pd.concat([shares_alone(tables).own, by_set(sets).own])
+    yield from _checks_in_short(above_first(lone), deep)
+
+
+def _checks_of_pieces(tables: Mapping[str, LayersAbove], found: pd.DataFrame) -> Iterator[Check]:
+    """found: of `joining`."""
+    first = found.xs(0, level="layer")
+    above = above_first(found)
+    yield says("MiniLM's first layer finds the predecessor of 27 %", first.found["minilm"])
+    yield says("later ones 2 % at most", above.found.max())
+    yield says("27 %, where chance gives 3 %", *first.loc["minilm", ["found", "chance"]])
+    by_heads = share_of_heads(tables["minilm"], layer=0, heads=(4, 5))
+    yield says("it is heads 4 and 5 that find 83 % of them", 4, 5, by_heads)
+    yield says(
+        "Later layers find 2.0 % at most",
+        above.found.max(),
+        len(above) == 10,
+    )
+    within = above.found <= above["chance high"]
+    yield says("none lies above the band of chance", within)
+    pieces = tables["whisper-tiny.en"].found.shape[-1]
+    whisper = first.loc["whisper-tiny.en"]
+    yield says("that of Whisper's decoder 5 of 300 pieces", whisper.found * pieces, pieces)
+    own = first.loc[["book-gpt2", "book-llama"]]
+    yield says(
+        "those of the book's own two fewer than exchanged pieces do",
+        own.found < own.chance,
+        found=own.found,
+    )
+
+
+def _checks_of_variance(shares: pd.DataFrame, in_the_sentence: float) -> Iterator[Check]:
+    above = above_first(shares)
+    yield says("0.57 of the variance", shares.own["minilm", 1])
+    others = above.own.drop(("minilm", 1))
+    yield says(
+        "in every other layer above a first one less than a seventh",
+        others < 1 / 7,
+        found=others.max(),
+    )
+    negative = above.own < 0
+    yield says(
+        "In eight of ten it is negative",
+        negative.sum() == 8,
+        len(above) == 10,
+        found=negative.sum(),
+    )
+    yield says("Another token's vector is worse in every layer", shares.own > shares["another's"])
+    yield says(
+        "only MiniLM's layer 1 reads mostly what lone tokens would bring",
+        1,
+        above.own["minilm", 1] > 0.5,
+        others < 0.5,
+        in_the_sentence > 0.5,
+        found=in_the_sentence,
+    )
+
+
+def _checks_of_seeds(
+    sets: Mapping[str, Sequence[LayersAbove]], judged: Mapping[str, Mapping[str, Record]]
+) -> Iterator[Check]:
+    means = by_set(sets)
+    joins = {name: judged["S13"][name].leaves[0].verdict for name in sets}
+    yield says(
+        "In neither kind of twins does the layer above the first join pieces",
+        [joins[name] == "fails" for name in TWINS],
+    )
+    yield says(
+        "in the models that join, three seeds do not decide",
+        joins[YOUNG] == "undecided",
+        len(sets[YOUNG]) == 3,
+    )
+    above = above_first(means)
+    yield says(
+        "In the mean over seeds later layers find 3 % at most",
+        above.found.max(),
+        len(above) == 5,
+    )
+    learned, rotary = (judged["S14"][name] for name in TWINS)
+    of_rotary = [table.table()["alone"][1] for table in sets["twins, rotary"]]
+    yield says(
+        "accounts for .56 of the variance, with .54 to .58 in each of five seeds",
+        rotary.estimate,
+        min(of_rotary),
+        max(of_rotary),
+        rotary.verdict == "holds",
+        len(of_rotary) == 5,
+    )
+    yield says(
+        "With learned positions it is .19, in those that join .43",
+        learned.estimate,
+        means.own[YOUNG, 1],
+        learned.verdict == "fails",
+    )
+
+
+def _checks_of_depth(deep: pd.DataFrame) -> Iterator[Check]:
+    found = deep["found, without their mean"]
+    yield says(
+        "In no layer more than one of 300 pieces finds its predecessor",
+        300,
+        found < 1.5 / 300,
+        len(deep) == 30,
+        found=found.max(),
+    )
+    yield says("A lone token accounts for 0.45 of the variance in layer 1", deep.alone[1], 1)
+    yield says(
+        "in every layer above it is further from the one in text than the mean vector is",
+        deep.alone.loc[2:] < 0,
+    )
+
+
+def _checks_of_verdicts(
+    tables: Mapping[str, LayersAbove], judged: Mapping[str, Mapping[str, Record]]
+) -> Iterator[Check]:
+    joins = {name: record.leaves[0].verdict for name, record in judged["S13"].items()}
+    more = {name: record.leaves[1].verdict for name, record in judged["S13"].items()}
+    yield says(
+        "no layer above joins in any of the four or in the twins",
+        [joins[name] == "fails" for name in (*tables, *TWINS)],
+        len(tables) == 4,
+    )
+    excluded = {name for name, verdict in more.items() if verdict == "fails"}
+    yield says(
+        "is excluded in MiniLM, and in the twins with learned positions",
+        excluded == {"minilm", "twins, learned"},
+    )
+    yield says(
+        "In four models and ten twins none does; in three others it is open",
+        [joins[name] == "fails" for name in (*tables, *TWINS)],
+        joins[YOUNG] == "undecided",
+    )
+
+
+def _checks_in_short(lone: pd.Series, deep: pd.DataFrame) -> Iterator[Check]:
+    """lone: of the variance, what lone tokens account for in layers above the first."""
+    half = lone[[("minilm", 1), ("twins, rotary", 1)]]
+    yield says(
+        "In layer 1 of MiniLM and of the rotary twins it accounts for more than half",
+        1,
+        half > 0.5,
+        found=half,
+    )
+    yield says(
+        "of SmolLM2 and the models that join for 0.45 and 0.43", deep.alone[1], lone[YOUNG, 1]
+    )
+    elsewhere = np.concatenate(
+        [lone.drop([*half.index, (YOUNG, 1)]).to_numpy(), deep.alone.loc[2:].to_numpy()]
+    )
+    yield says(
+        "elsewhere for a fifth at most",
+        elsewhere < 0.2,
+        len(elsewhere) == 40,
+        found=elsewhere.max(),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from dataclasses import replace
 
@@ -246,6 +247,42 @@ def test_skill_of_single_texts(folded, embeddings):
     table = compare_with_position_only(found, bias)
     np.testing.assert_allclose(table["skill, one text"], np.mean(expected, axis=0), atol=1e-10)
     assert np.abs(table["skill, one text"] - table["skill"]).max() > 1e-3
+
+
+def test_errors_are_over_texts_each_with_all_of_its_windows(folded, embeddings):
+    """By resampling texts, here all 3³ ways to draw three: exact but for the factor 3/2."""
+    ids = np.random.default_rng(8).integers(0, 11, size=(6, 10))
+    texts = np.array([7, 0, 7, 3, 0, 3])
+    bias = position_bias(folded, embeddings.W_P, [4, 9])
+    found = measured_attention(folded, embeddings, ids, [4, 9], bias, texts)
+    alone = measured_attention(folded, embeddings, ids, [4, 9], bias)
+    np.testing.assert_allclose(found.mean, alone.mean, atol=1e-14)
+    np.testing.assert_array_equal(found.text_skill, alone.text_skill)
+
+    def by_drawing(windows):
+        means = [windows[texts == text].mean(axis=0) for text in (7, 0, 3)]
+        drawn = [np.mean(draw, axis=0) for draw in itertools.product(means, repeat=3)]
+        return np.std(drawn, axis=0) * np.sqrt(3 / 2)
+
+    of_windows = [measured_attention(folded, embeddings, one[None], [4, 9]).mean for one in ids]
+    np.testing.assert_allclose(found.error, by_drawing(np.array(of_windows)), atol=1e-12)
+    table = compare_with_position_only(found, bias)
+    skills = by_drawing(found.text_skill[:, :, 1])
+    np.testing.assert_allclose(table["skill, error"], skills, atol=1e-12)
+    assert np.abs(found.error - alone.error).max() > 1e-3
+    with pytest.raises(ShapeError, match="names 5 windows, and there are 6"):
+        measured_attention(folded, embeddings, ids, [4], texts=texts[:5])
+
+
+def test_errors_over_texts_of_unlike_size_by_hand(folded, embeddings):
+    """Of two texts, one with three windows: their sums about the mean are equal and opposite."""
+    ids = np.random.default_rng(9).integers(0, 11, size=(4, 10))
+    texts = np.array([1, 1, 0, 1])
+    found = measured_attention(folded, embeddings, ids, [9], texts=texts)
+    other = measured_attention(folded, embeddings, ids[2:3], [9]).mean
+    np.testing.assert_allclose(found.error, 2 * np.abs(other - found.mean) / 4, atol=1e-12)
+    one = measured_attention(folded, embeddings, ids, [9], texts=np.zeros(4, int))
+    assert np.isnan(one.error).all()
 
 
 def test_windows_do_not_overlap_and_begin_as_asked():

@@ -31,9 +31,10 @@ from lnattn.weights import Embeddings
 class MeasuredAttention:
     """Mean attention over windows of text, for some queries.
 
-    queries: positions i; mean, error: the mean over windows and its standard error (NaN for a
-    single window); windows: how many; text_skill: of each text by itself, as in
-    `compare_with_position_only`.
+    queries: positions i; mean, error: the mean over windows and its standard error over texts (NaN
+    for a single text); windows: how many; text_skill: of each window by itself, as in
+    `compare_with_position_only`; texts: which text each window is a part of (None: a text of its
+    own).
     """
 
     queries: tuple[int, ...]
@@ -42,6 +43,7 @@ class MeasuredAttention:
     windows: int
     causal: bool
     text_skill: Float[np.ndarray, "window head query"] | None = None
+    texts: Int[np.ndarray, "window"] | None = None
 
     def near_share(self) -> Float[np.ndarray, "head query"]:
         """Mean attention on the nearest ten keys, the query's own among them."""
@@ -69,8 +71,8 @@ def compare_with_position_only(
     Columns: 'near' and 'itself', attention on the nearest ten keys and on the query's own position,
     by position and measured; 'total variation', half the sum of absolute differences; 'even', the
     same for measured against even attention; 'skill', 1 − total variation over even; 'skill, one
-    text', the mean of the skills of single texts, in which what single words do does not cancel;
-    'itself, error' and 'skill, error', over texts (NaN for one).
+    text', the mean of the skills of single windows, in which what single words do does not cancel;
+    'itself, error' and 'skill, error', over texts (NaN for one), each with all of its windows.
     row: which of the queries, the same for both. Raises `ShapeError` where they differ, or for a
     row that is none of them.
     """
@@ -97,10 +99,13 @@ def compare_with_position_only(
     }
     if measured.text_skill is not None:
         skills = measured.text_skill[:, :, row]
-        table["skill, one text"] = skills.mean(axis=0)
-        texts = len(skills)
-        one_text = np.full(skills.shape[1], np.nan)
-        table["skill, error"] = skills.std(axis=0) / np.sqrt(texts - 1) if texts > 1 else one_text
+        texts, sizes = _sizes(measured.texts, len(skills))
+        sums = np.stack([skills[texts == text].sum(axis=0) for text in range(len(sizes))])
+        mean = skills.mean(axis=0)
+        squares = (sums**2).sum(axis=0)
+        crossed = sizes @ sums
+        table["skill, one text"] = mean
+        table["skill, error"] = _error_over_texts(squares, crossed, mean, sizes)
     return pd.DataFrame(table, index=pd.RangeIndex(len(variation), name="head"))
 
 
@@ -134,13 +139,16 @@ def measured_attention(
     token_windows: Int[np.ndarray, "window token"],
     queries: Sequence[int],
     bias: PositionBias | None = None,
+    texts: Int[np.ndarray, "named"] | None = None,
 ) -> MeasuredAttention:
     """Mean attention of the asked queries over windows of text, exact for the first layer.
 
     token_windows: [window token]; queries: positions in a window; bias: position terms of the same
-    queries, for the skill of each text by itself. Kamoda et al. 2025, §5.4. Raises `TokenError` for
-    an unknown token, a window longer than the context, or a query outside it; `ShapeError` for
-    weights of another kind, no window, or position terms of other queries.
+    queries, for the skill of each window by itself; texts: which text each window is a part of
+    (None: a text of its own): windows of one text are not independent, so that errors are taken
+    over texts. Kamoda et al. 2025, §5.4. Raises `TokenError` for an unknown token, a window longer
+    than the context, or a query outside it; `ShapeError` for weights of another kind, no window,
+    texts of other windows, or position terms of other queries.
     """
     first_block(folded)
     require(embeddings, Embeddings, "embeddings")
@@ -149,29 +157,66 @@ def measured_attention(
     places = check_indices(queries, length, "query position", "the window")
     if bias is not None and bias.queries != tuple(places.tolist()):
         raise ShapeError("the position terms are of other queries than those asked for.")
-    total, squares = torch.zeros(2, folded.n_heads, len(places), length, dtype=torch.float64)
-    skills = []
+    if texts is not None and len(texts) != count:
+        raise ShapeError(f"texts names {len(texts)} windows, and there are {count}; name each.")
+    of_window, sizes = _sizes(texts, count)
+    total, squares, crossed = torch.zeros(3, folded.n_heads, len(places), length).double()
+    skills = None
     if bias is not None:
         alone = torch.from_numpy(bias.attention()[..., :length])
         seen = np.array([near_keys(int(i), length, folded.causal)[1] for i in places])
         even = torch.tensor(seen / seen.sum(axis=1, keepdims=True))
-    for ids in torch.from_numpy(token_windows):
-        alpha = _rows(folded, *input_rows(embeddings, ids), places).double()
-        total += alpha
-        squares += alpha.square()
-        if bias is not None:
-            skills.append(1 - (alpha - alone).abs().sum(-1) / (alpha - even).abs().sum(-1))
-    mean = total / count
-    spread = (squares / count - mean.square()).clamp_min(0)
-    error = (spread / (count - 1)).sqrt() if count > 1 else torch.full_like(mean, torch.nan)
+        skills = torch.empty(count, folded.n_heads, len(places), dtype=torch.float64)
+    for text, size in enumerate(sizes.tolist()):
+        of_text = torch.zeros_like(total)
+        for window in np.flatnonzero(of_window == text):
+            ids = torch.from_numpy(token_windows[window])
+            alpha = _rows(folded, *input_rows(embeddings, ids), places).double()
+            of_text += alpha
+            if skills is not None:
+                apart = (alpha - alone).abs().sum(-1)
+                skills[window] = 1 - apart / (alpha - even).abs().sum(-1)
+        total += of_text
+        squares += of_text.square()
+        crossed += size * of_text
+    mean = (total / count).numpy()
     return MeasuredAttention(
         queries=tuple(places.tolist()),
-        mean=mean.numpy(),
-        error=error.numpy(),
+        mean=mean,
+        error=_error_over_texts(squares.numpy(), crossed.numpy(), mean, sizes),
         windows=count,
         causal=folded.causal,
-        text_skill=torch.stack(skills).numpy() if skills else None,
+        text_skill=None if skills is None else skills.numpy(),
+        texts=texts,
     )
+
+
+def _sizes(
+    texts: Int[np.ndarray, "window"] | None, windows: int
+) -> tuple[Int[np.ndarray, "window"], Int[np.ndarray, "text"]]:
+    """The text of each window, numbered from 0, and how many windows each text has."""
+    named = np.arange(windows) if texts is None else np.asarray(texts)
+    _, of_window, sizes = np.unique(named, return_inverse=True, return_counts=True)
+    return of_window, sizes
+
+
+def _error_over_texts(
+    squares: Float[np.ndarray, "*values"],
+    crossed: Float[np.ndarray, "*values"],
+    mean: Float[np.ndarray, "*values"],
+    sizes: Int[np.ndarray, "text"],
+) -> Float[np.ndarray, "*values"]:
+    """Standard error of a mean over windows, of which those of one text hang together.
+
+    squares: sum over texts of the squares of their sums; crossed: of their sums times their number
+    of windows; sizes: these numbers. It is NaN for one text, and for texts of one window each the
+    usual one.
+    """
+    texts = len(sizes)
+    if texts == 1:
+        return np.full_like(mean, np.nan)
+    spread = squares - 2 * mean * crossed + mean**2 * (sizes**2).sum()
+    return np.asarray(np.sqrt(spread.clip(0) * texts / (texts - 1)) / sizes.sum())
 
 
 def _rows(folded: FoldedAttention, tokens: Tensor, positions: Tensor, places: Tensor) -> Tensor:

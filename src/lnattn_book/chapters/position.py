@@ -271,8 +271,10 @@ def on_text(first: FirstLayer) -> OnText:
     W_P = first.embeddings.W_P
     queries = share_of_context(len(W_P))
     terms = position_bias(folded, W_P, queries, inverse_sigma_bands(first.embeddings, folded.eps))
-    windows, _ = samples.sample_windows(first, queries[-1] + 1)
-    measured = measured_attention(folded, first.embeddings, windows, queries, terms)
+    length = queries[-1] + 1
+    windows, _ = samples.sample_windows(first, length)
+    articles = samples.sample_articles(first, length)
+    measured = measured_attention(folded, first.embeddings, windows, queries, terms, articles)
     return OnText(terms, measured, compare_with_position_only(measured, terms))
 
 

@@ -365,10 +365,10 @@ def k8(m: Measures, at: At) -> Parts:
 
 
 def measured_on_text(at: At, table: pd.DataFrame) -> dict[str, Any]:
-    """table: from `measured.compare_with_position_only`, with the skill of single texts."""
+    """table: from `measured.compare_with_position_only`, errors over the articles of windows."""
 
     def over_texts(mean: pd.Series, what: str) -> Interval:
-        half = 1.96 * table[f"{what}, error"].fillna(np.inf)  # of one text it is not known
+        half = 1.96 * table[f"{what}, error"].fillna(np.inf)  # of one article it is not known
         return Interval(mean, mean - half, mean + half).bonferroni()
 
     itself = table["itself, measured"]

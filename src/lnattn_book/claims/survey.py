@@ -139,8 +139,10 @@ def _of_all(evidence: Surveyed, name: str) -> list[Record]:
     bias = position_bias(folded, tokens.W_P, queries, sigma)
     vectors = token_vectors(folded, tokens)
     pairs = table1.table1_ranks(vectors, evidence.model.tokenizer)
+    length = queries[-1] + 1
+    articles = samples.sample_articles(evidence.model, length)
     measured = measured_attention(
-        folded, tokens, evidence.windows_of_length(queries[-1] + 1), queries, bias
+        folded, tokens, evidence.windows_of_length(length), queries, bias, articles
     )
     terms = contributions(folded, tokens, evidence.documents)
     inputs = variance.variance_of_inputs(tokens, folded.eps)

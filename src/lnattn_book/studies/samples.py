@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from jaxtyping import Int
@@ -34,7 +36,7 @@ def sample_windows(
     """
     documents = sample_tokens(model)
     body = length - (first is not None)
-    if sum(len(ids) // body for ids in documents) >= FEWEST_WINDOWS:
+    if _are_long(documents, body):
         return windows(documents, length, first), "each a part of one article"
     end = model.tokenizer.eos_token_id
     between = [] if end is None else [end]
@@ -43,6 +45,19 @@ def sample_windows(
         f"cut from the articles one after another, because too few have {body:,} tokens"
         + (", with an end-of-text token after each" if between else "")
     )
+
+
+def sample_articles(model: AnyFirstLayer, length: int) -> Int[np.ndarray, "window"] | None:
+    """Which article each of `sample_windows` is a part of; None where articles were joined."""
+    documents = sample_tokens(model)
+    if not _are_long(documents, length):
+        return None
+    return np.repeat(np.arange(len(documents)), [len(ids) // length for ids in documents])
+
+
+def _are_long(documents: Sequence[Sequence[int]], body: int) -> bool:
+    """Whether documents have enough windows of so many tokens."""
+    return sum(len(ids) // body for ids in documents) >= FEWEST_WINDOWS
 
 
 def sample_framed(model: FirstLayer) -> list[list[int]]:

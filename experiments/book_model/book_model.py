@@ -61,8 +61,8 @@ def train_book_model(
             "into another folder, or ask for the same vocabulary."
         )
     cache = folder / "checkpoint"
-    train_tokens = _tokens(cache / "train_tokens.npy", sources, tokenizer)
-    held_tokens = _tokens(cache / "held_out_tokens.npy", held_out, tokenizer)
+    train_tokens = tokens_of(cache / "train_tokens.npy", sources, tokenizer)
+    held_tokens = tokens_of(cache / "held_out_tokens.npy", held_out, tokenizer)
     started = time.perf_counter()
     options = {"device": device, "progress": progress}
     end = tokenizer.eos_token_id
@@ -167,7 +167,7 @@ def _remember_corpus(folder: Path, corpus: Mapping[str, object]) -> None:
     write_json(path, corpus)
 
 
-def _tokens(
+def tokens_of(
     path: Path, sources: Sequence[str | Path], tokenizer: PreTrainedTokenizerFast
 ) -> np.ndarray:
     """A corpus as one stream of token ids, encoded once a run: a resumed one reads the file."""

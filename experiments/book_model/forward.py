@@ -92,11 +92,12 @@ def training_loss(
 ) -> Callable[[Int[Tensor, "batch context_plus_1"]], Float[Tensor, ""]]:
     """The mean next-token loss of a model on windows, as a function of their rows.
 
-    model: a causal language model with tied embeddings in float32 (or, in tests, float64, which
-    precision "float32" leaves as it is).
+    model: a causal language model in float32 (or, in tests, float64, which precision "float32"
+    leaves as it is).
     """
     base = model.base_model
     table = model.get_input_embeddings().weight
+    unembedding = model.get_output_embeddings().weight  # the same, where they are tied
     lower = PRECISIONS[precision] if precision != "float32" else table.dtype
 
     def blocks(x: Tensor, parameters: dict[str, Tensor]) -> Tensor:
@@ -108,6 +109,8 @@ def training_loss(
         x = torch.nn.functional.embedding(rows[:, :-1], table).to(lower)
         named = base.named_parameters() if lower != table.dtype else ()
         hidden = blocks(x, {n: p.to(lower) for n, p in named if p is not table})
-        return CrossEntropy.apply(hidden.flatten(0, 1), table.to(lower), rows[:, 1:].flatten())
+        return CrossEntropy.apply(
+            hidden.flatten(0, 1), unembedding.to(lower), rows[:, 1:].flatten()
+        )
 
     return loss

@@ -106,6 +106,7 @@ def train(  # noqa: PLR0913 (a run: all but the data by name)
     device: str | None = None,
     progress: bool = True,
     prepare: Callable[[PreTrainedModel], None] | None = None,
+    until: int | None = None,
 ) -> tuple[PreTrainedModel, list[dict[str, int | float]]]:
     """Train a model and return the model of the best held-out loss, with the log of evaluations.
 
@@ -114,7 +115,7 @@ def train(  # noqa: PLR0913 (a run: all but the data by name)
     loss has not fallen for `plan.patience` evaluations.
     `plan.steps` alone may differ on a resumed run: the learning rate then follows the new schedule
     from there on, and the log says so. prepare: changes the new model in place before anything
-    else, say to replace a module.
+    else, say to replace a module. until: a step before the plan's last at which to stop for now.
     Raises `CheckpointError` when the folder holds a run with another plan.
     """
     state_folder = Path(folder) / "checkpoint"
@@ -139,7 +140,8 @@ def train(  # noqa: PLR0913 (a run: all but the data by name)
     seen = 0
     recent = []
     saved = since
-    while run["step"] < plan.steps and run["stale"] < plan.patience:
+    last = min(until or plan.steps, plan.steps)
+    while run["step"] < last and run["stale"] < plan.patience:
         rows = next(batches).to(device)
         recent.append(take_step(model, optimiser, rows, plan, run["step"], loss_of))
         run["step"] += 1
@@ -147,7 +149,7 @@ def train(  # noqa: PLR0913 (a run: all but the data by name)
         bar.update()
         bar.set_postfix(train=f"{np.mean(recent[-50:]):.3f}", best=f"{run['best']:.3f}")
         to_keep = _FIRST_SNAPSHOT <= run["step"] == 1 << (run["step"].bit_length() - 1)
-        if to_keep or run["step"] % plan.evaluate_every == 0 or run["step"] == plan.steps:
+        if to_keep or run["step"] % plan.evaluate_every == 0 or run["step"] == last:
             held_loss = held_out_loss(model, held_out, plan.context, plan.precision)
             speed = seen / (time.perf_counter() - since)
             entry = {"step": run["step"], "train_loss": float(np.mean(recent))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from torch.nn import Parameter
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from experiments.book_model.forward import ATTENTION, PRECISIONS
@@ -16,6 +17,8 @@ CHOICES = {
     "precision": tuple(PRECISIONS),
     "architecture": ("gpt2", "llama"),
     "attention": tuple(ATTENTION),
+    "positions": ("trained", "frozen"),
+    "unembedding": ("tied", "own"),
 }
 
 #: The share of a trapezoid's steps over which the learning rate falls.
@@ -36,6 +39,8 @@ class TrainingPlan:
     architecture: "gpt2", or "llama" with as many parameters: RMSNorm, rotary positions, one key
     head for four query heads, SwiGLU. attention: "causal", or, of a GPT-2, "rotary": its queries
     and keys are turned as a Llama's and it has no learned positions; nothing else differs.
+    positions: of a GPT-2, "trained", or "frozen" as they were drawn. unembedding: of a GPT-2,
+    "tied" to the token embedding, or its "own" matrix, which starts as a copy of it.
     """
 
     layers: int = 2
@@ -56,6 +61,8 @@ class TrainingPlan:
     precision: str = "float32"
     architecture: str = "gpt2"
     attention: str = "causal"
+    positions: str = "trained"
+    unembedding: str = "tied"
 
     def __post_init__(self) -> None:
         sizes = ("layers", "d_model", "heads", "context", "steps", "batch", "evaluate_every")
@@ -75,6 +82,12 @@ class TrainingPlan:
             )
         if self.attention == "rotary" and self.architecture != "gpt2":
             raise CheckpointError("a llama's positions are rotary; leave out --attention.")
+        learned = self.architecture == "gpt2" and self.attention == "causal"
+        if not learned and (self.positions, self.unembedding) != ("trained", "tied"):
+            raise CheckpointError(
+                "frozen positions and an unembedding of its own are for a GPT-2 with learned "
+                "positions; leave out --positions and --unembedding."
+            )
 
     def new_model(self, end_of_text: int) -> PreTrainedModel:
         """A model with random weights (torch's generator), in the classes of `transformers`."""
@@ -83,6 +96,11 @@ class TrainingPlan:
         model = GPT2LMHeadModel(self._gpt2(end_of_text))
         if self.attention == "rotary":
             model.transformer.wpe.weight.requires_grad_(False).zero_()
+        if self.positions == "frozen":
+            model.transformer.wpe.weight.requires_grad_(False)
+        if self.unembedding == "own":
+            model.config.tie_word_embeddings = False
+            model.lm_head.weight = Parameter(model.transformer.wte.weight.detach().clone())
         return model
 
     def _gpt2(self, end_of_text: int) -> GPT2Config:

@@ -22,19 +22,25 @@ from experiments.book_model.plan import TrainingPlan
 from lnattn.errors import CheckpointError
 from lnattn.storage import write_atomically, write_json
 
-#: The unembedding, which is the token embedding itself and is not stored.
-_TIED = "lm_head.weight"
+#: The unembedding, which is not stored where it is the token embedding itself.
+_UNEMBEDDING = "lm_head.weight"
+
+
+def _tied(model: PreTrainedModel) -> set[str]:
+    """Names of weights that are others as well."""
+    return {_UNEMBEDDING} if model.config.tie_word_embeddings else set()
 
 
 def stored_weights(model: PreTrainedModel) -> dict[str, Tensor]:
-    """The state without the tied unembedding, on the CPU."""
-    return {k: v.cpu().contiguous() for k, v in model.state_dict().items() if k != _TIED}
+    """The state without a tied unembedding, on the CPU."""
+    tied = _tied(model)
+    return {k: v.cpu().contiguous() for k, v in model.state_dict().items() if k not in tied}
 
 
 def load_weights(model: PreTrainedModel, state: Mapping[str, Tensor]) -> None:
     """Give a model stored weights; `CheckpointError` where they are not all of its own."""
     missing, unknown = model.load_state_dict(state, strict=False)
-    if wrong := [*(name for name in missing if name != _TIED), *unknown]:
+    if wrong := [*(set(missing) - _tied(model)), *unknown]:
         raise CheckpointError(
             f"the weights kept do not fit the model ({', '.join(wrong)}); delete them."
         )

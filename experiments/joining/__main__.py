@@ -108,7 +108,8 @@ def run(args: argparse.Namespace) -> None:
     }
     for what, frame in tables.items():
         path = save_snapshots(args.out, what, [frame], **facts, **texts)
-        frozen(path, "joining", f"joining RUNS --work WORK --out {place(args.out)}")
+        every = " --every" if args.every else ""
+        frozen(path, "joining", f"joining RUNS{every} --work WORK --out {place(args.out)}")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -51,6 +51,15 @@ def test_one_head_is_its_formula(bias, partial):
     assert len(slope) == len(wave) == len(attention) == i + 1
 
 
+def test_scores_of_a_wave_leave_out_position_0(bias, partial):
+    """T^pp by its formula, not divided by the scale, of the keys that the query sees."""
+    folded, W_P = fold(partial.attention), partial.embeddings.W_P.numpy()
+    inverse, head, i = bias.inverse_sigma.mean, 1, bias.queries[1]
+    product = W_P[i] @ folded.dense_W_QK(head).numpy() @ W_P[1 : i + 1].T
+    expected = product * inverse[i] * inverse[1 : i + 1]
+    np.testing.assert_allclose(position.scores_of_wave(bias, head, row=1), expected, rtol=1e-9)
+
+
 def test_a_crest_and_what_falls_behind_it():
     """Six keys; the highest wave stands at position 0, which does not count."""
     curves = position.OneHead(

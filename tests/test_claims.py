@@ -35,7 +35,7 @@ from lnattn_book.claims.found import how_many, in_words
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import KINDS, SOURCES, Claim, claim, claims
 from lnattn_book.claims.rules import At, Effect, Rule
-from lnattn_book.claims.tally import fragile, sentence, tally
+from lnattn_book.claims.tally import Caveats, caveats, sentence, tally
 from lnattn_book.claims.verdicts import (
     ABSENT,
     DERIVED,
@@ -350,8 +350,37 @@ def test_a_verdict_that_counts_is_fragile_below_four_fifths_of_its_thresholds():
     weak = record("K14", "gpt2", stands=(3, 4))
     elsewhere = record("K14", "tiny", stands=(1, 4))
     firm = record("B4", "a", stands=(4, 5))
-    assert fragile(asked, [elsewhere, weak, firm], "tiny") == ["K14"]
-    assert fragile(asked, [elsewhere, firm], "tiny") == []
+    assert caveats(asked, [elsewhere, weak, firm], "tiny").fragile == ["K14"]
+    assert caveats(asked, [elsewhere, firm], "tiny").fragile == []
+
+
+def test_caveats_are_of_what_could_fail_and_of_the_records_that_count():
+    """B1 is a derivation, B13 a question; K14's record is of a model that it is not about."""
+    asked = [claim(name) for name in ("B1", "B13", "B15", "B4", "K14")]
+    records = [
+        record("B1", "no model", stands=(1, 4)),
+        record("B13", "a", null_model="no null: interval only", stands=(1, 4)),
+        record("B15", "a", null_model="no null: interval only"),
+        record("B4", "a", null_model="the two arms exchanged", stands=(1, 4)),
+        record("K14", "tiny", null_model="no null: interval only"),
+    ]
+    found = caveats(asked, records, "tiny")
+    changed = [name for name in ("B15", "B4", "K14") if claim(name).changed]
+    assert found == Caveats(["B15", "B4", "K14"], ["B15"], ["B4"], changed)
+    assert found.sentence == (
+        "Of 3 that could fail, 1 (B15) has no null model but an interval only; the verdicts of "
+        f"1 (B4) are fragile; the rules of {len(changed)} were changed after the numbers."
+    )
+
+
+def test_every_count_of_what_could_fail_is_the_one_of_the_tally():
+    of_papers = [one for one in claims().values() if one.id[0] in "KB" and one.kind != "question"]
+    said = sentence(tally(of_papers, [], "tiny"))
+    could_fail = len(caveats(of_papers, [], "tiny").could_fail)
+    derived = sum(one.kind == "derivation" for one in of_papers)
+    assert f"Of the {len(of_papers)} claims of the two papers {derived} are identities" in said
+    assert f"of the {could_fail} that could fail" in said
+    assert could_fail + derived == len(of_papers)
 
 
 def test_what_has_no_answer_is_counted_under_one_sign_with_its_causes():

@@ -85,6 +85,10 @@ STEADY, BENT, FALLING, LEVEL_CURVE = (0.99, 1.0), (0.95, 0.7), (-0.99, 0.0), (0.
 # Position terms: cycles, and how near and wavy.
 BEND, BOTH, FLAT = (0.9, 0.6, 0.9), (0.9, 2.5, 0.9), (0.3, 0.6, 0.9)
 FAINT, FAR = (0.3, 2.5, 0.1), (0.3, 2.5, 0.9)
+# T^p over 200 places, of which four make up the first 22 of 1,024.
+UPHILL = np.arange(200.0)
+BENT_BEFORE = np.where(UPHILL < 4, 400.0, UPHILL)
+ROUND = np.cos(UPHILL / 10)
 Z = np.arange(12.0)
 NOISE = np.random.default_rng(0).permutation(12.0 * Z)
 # Attention on the first token, query by query.
@@ -209,6 +213,26 @@ TRIALS: dict[str, list[Trial]] = {
         Trial("undecided", UNDECIDED, measured([0.5], [0.1], [0.1])),
         Trial("holds on GPT-2", HOLDS, gpt2_heads(7, 1), own=True),
         Trial("fails on GPT-2", FAILS, gpt2_heads(6, 2), own=True),
+    ],
+    "K23": [
+        Trial("holds", HOLDS, np.stack([UPHILL, -UPHILL])),
+        Trial("bent at its beginning", HOLDS_IN_PART, np.stack([BENT_BEFORE, UPHILL**9])),
+        Trial("not seen", NOT_SEEN, np.stack([ROUND, ROUND])),
+        Trial("undecided", UNDECIDED, np.stack([[UPHILL, UPHILL], [ROUND, ROUND]])),
+        Trial("fails on GPT-2", FAILS, np.stack([UPHILL, *[ROUND] * 7]), own=True),
+        Trial(
+            "bent on GPT-2",
+            HOLDS_IN_PART,
+            np.stack([ROUND, BENT_BEFORE, *[ROUND] * 5, BENT_BEFORE]),
+            own=True,
+        ),
+    ],
+    "K24": [
+        Trial("holds", HOLDS, np.linspace(-39, -1, 20), own=True),
+        Trial("one key in twenty apart", HOLDS, np.linspace(-38, 1, 20), own=True),
+        Trial("both signs", HOLDS_IN_PART, np.linspace(-17, 12, 20), own=True),
+        Trial("as wide as tokens", FAILS, np.linspace(-80, 100, 20), own=True),
+        Trial("not seen", NOT_SEEN, np.linspace(-80, 100, 20)),
     ],
     "K10": [
         Trial("holds", HOLDS, *contributions(ep=0.1, pe=0.1)),

@@ -34,9 +34,9 @@ from booksite.unchanged import has_changed
 from lnattn.models.choice import FALLBACK, default_model
 from lnattn.storage import read_json, write_json
 from lnattn_book.claims import frozen
-from lnattn_book.claims.listed import SOURCES, claims
-from lnattn_book.claims.tally import PAPERS, fragile, sentence, tally
-from lnattn_book.claims.verdicts import Record, listed_words
+from lnattn_book.claims.listed import SOURCES, Claim, claims
+from lnattn_book.claims.tally import PAPERS, caveats, sentence, tally
+from lnattn_book.claims.verdicts import Record
 from lnattn_book.page.places import ATTESTATIONS, FROZEN_CLAIMS
 
 MARK = "lnattn_claims"
@@ -99,7 +99,9 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
     for mark in marks:
         if mark[MARK] == "claims-bars":
             bars = [bar(SOURCES[letter], counts[letter]) for letter in PAPERS]
-            new: nodes.Node = nodes.container("", *bars, nodes.paragraph("", sentence(counts)))
+            limits = caveats(of_the_papers(), records, default_model().name).sentence
+            said = nodes.paragraph("", f"{sentence(counts)} {limits}")
+            new: nodes.Node = nodes.container("", *bars, said)
         elif mark[MARK] == "claims-table":
             new = matrix(app, page, records)
         elif mark[MARK] == "claims-aside":
@@ -115,16 +117,19 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
         mark.replace_self(new)
 
 
+def of_the_papers() -> list[Claim]:
+    """The claims of the two papers."""
+    return [claim for claim in claims().values() if claim.id[0] in PAPERS]
+
+
 def checks(records: Sequence[Record]) -> str:
     """How many claims have a second way to their number, a fragile verdict, a changed rule."""
     second = sum(bool(claim.second) for claim in claims().values())
-    changed = sum(bool(claim.changed) for claim in claims().values())
-    weak = fragile(claims().values(), records, default_model().name)
+    limits = caveats(claims().values(), records, default_model().name)
     return (
         f"For {second} of the {len(claims())} claims another program gives the number as well: "
         "another library, the slow and plain one or the authors' algorithm, and a test holds it. "
-        f"The rules of {changed} were changed after their numbers. Of the verdicts that count "
-        f"{len(weak)} are fragile{': ' if weak else ''}{listed_words(weak)}."
+        f"{limits.sentence}"
     )
 
 

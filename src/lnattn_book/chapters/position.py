@@ -189,23 +189,12 @@ def steps_and_line(bias: PositionBias) -> pd.DataFrame:
     )
 
 
-class Range(NamedTuple):
-    """The least and the largest score."""
-
-    least: float
-    most: float
-
-
-def range_of_wave(bias: PositionBias, head: int) -> dict[int, Range]:
-    """By query, between what T^pp lies over the keys that it sees, position 0 left out.
+def scores_of_wave(bias: PositionBias, head: int, row: int) -> Float[np.ndarray, "key"]:
+    """T^pp of one of `bias.queries` over the keys that it sees, position 0 left out.
 
     Not divided by the scale, as in the paper.
     """
-    compared = bias.term_pp().mean[head]
-    return {
-        query: Range(float(curve[1 : query + 1].min()), float(curve[1 : query + 1].max()))
-        for query, curve in zip(bias.queries, compared, strict=True)
-    }
+    return bias.term_pp().mean[head, row, 1 : bias.queries[row] + 1]
 
 
 #: So many positions before the query a crest of T^pp is one wave of GPT-2 away.
@@ -298,7 +287,7 @@ def checks(
     falls = falls_over_nearest(seven)
     of_waves = waves(heads, claim("K8").rule["near"])
     spans = heights(bias)
-    run = range_of_wave(bias, head=1)[1000]
+    of_head_1 = scores_of_wave(bias, head=1, row=-1)
     near = heads["near"]
     nearest = near[[3, 4, 7]]
     middling = near.drop([3, 4, 5, 7, 11])
@@ -348,7 +337,9 @@ def checks(
     yield says(
         "In six others, head 7 among them", len(of_waves.wave_ago) == 6, 7 in of_waves.wave_ago, 7
     )
-    yield says("they run from −17 to 12 for query 1000", run.least, run.most, 1000)
+    yield says(
+        "they run from −17 to 12 for query 1000", of_head_1.min(), of_head_1.max(), bias.queries[-1]
+    )
     yield says("less than 2 % as much", position.last.ratio.max())
     yield says(
         "3, 4 and 7 put more than 93 % of their attention by position",

@@ -10,6 +10,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from lnattn.attention.terms import TERMS
+from lnattn.position.curves import straight_after
 from lnattn.stats import Correlation, resampled_ratios, spearman
 from lnattn_book.claims.conditions import (
     above,
@@ -409,6 +410,56 @@ def k14(m: Measures, at: At) -> Parts:
     """The very last position was not trained. ratio: [head]."""
     flat = below(m.ratio, at.spread)
     return {"some head": any_of(flat), "every head": every(flat)}
+
+
+def straight_lines(at: At, curves: Float[np.ndarray, "*case head position"]) -> dict[str, Any]:
+    """curves: T^p. R² of a line over all places, and from where variances of positions level."""
+    level = round(at.level * curves.shape[-1] / at.context)
+    return {"whole": straight_after(curves, 1), "straight": straight_after(curves, max(level, 1))}
+
+
+@rule(
+    "K23",
+    measure=straight_lines,
+    effect=Effect("straight", unit="R² (median head)", null=OF_THE_NULL, exact=True),
+    null=HEADS_IN_RANDOM_ORDER,
+    not_seen=True,
+)
+def k23(m: Measures, at: At) -> Parts:
+    """Position self-assertion is linear, as the bias of ALiBi."""
+    on_a_line = at_least(m.straight, at.straight)
+    return {
+        "over all places, in the heads named": at.in_named(
+            at.named, at_least(m.whole, at.straight)
+        ),
+        "once level, in the heads named": at.in_named(at.named, on_a_line),
+        "once level, in every head": every(on_a_line),
+    }
+
+
+def range_of_scores(at: At, scores: Float[np.ndarray, "key"]) -> dict[str, Any]:
+    """scores: T^pp of one head and query, not divided by √d', over the keys that it sees."""
+    return {
+        "above_least": float((scores > at.least).mean()),
+        "below_most": float((scores < at.most).mean()),
+        "lowest": float(scores.min()),
+        "highest": float(scores.max()),
+    }
+
+
+@rule(
+    "K24",
+    measure=range_of_scores,
+    effect=Effect("below_most", unit="of the keys below 0", null=OF_THE_NULL, exact=True),
+    null=HEADS_IN_RANDOM_ORDER,
+    not_seen=True,
+)
+def k24(m: Measures, at: At) -> Parts:
+    """Head 1's scores by position lie in (−40, 0)."""
+    return {
+        "above the least": at_least(m.above_least, at.broad),
+        "below the most": at_least(m.below_most, at.broad),
+    }
 
 
 # ---- Six terms -----------------------------------------------------------------------------------

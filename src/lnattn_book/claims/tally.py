@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from lnattn_book.claims.ledger import own_first
 from lnattn_book.claims.listed import Claim
-from lnattn_book.claims.verdicts import ABSENT, DERIVED, NOT_ASKED, SIGNS, Record, robustness
+from lnattn_book.claims.nulls import NONE
+from lnattn_book.claims.verdicts import (
+    ABSENT,
+    DERIVED,
+    NOT_ASKED,
+    SIGNS,
+    Record,
+    listed_words,
+    robustness,
+)
 
 #: The first letters of the claims of the two papers.
 PAPERS = "KB"
@@ -63,13 +73,50 @@ def sentence(counts: Mapping[str, Mapping[str, int]]) -> str:
     )
 
 
-def fragile(claims: Iterable[Claim], records: Sequence[Record], model: str) -> list[str]:
-    """The ids of the claims whose verdict that counts would be another one at other thresholds."""
-    return [
-        claim.id
-        for claim in claims
-        if (record := record_of(claim, records, model)) and robustness(record).endswith("fragile")
-    ]
+@dataclass(frozen=True)
+class Caveats:
+    """What limits the verdicts that count, by ids: of claims that could fail.
+
+    interval_only: no null model could be drawn; fragile: another verdict at more than a fifth of
+    the sensible thresholds; changed: the rule was changed when its numbers were known.
+    """
+
+    could_fail: list[str]
+    interval_only: list[str]
+    fragile: list[str]
+    changed: list[str]
+
+    @property
+    def sentence(self) -> str:
+        """'Of these 26 …', with the ids where they are few."""
+        return (
+            f"Of {len(self.could_fail)} that could fail, {_named(self.interval_only)} "
+            f"{_have(self.interval_only)} no null model but an interval only; the verdicts of "
+            f"{_named(self.fragile)} are fragile; the rules of {len(self.changed)} were changed "
+            "after the numbers."
+        )
+
+
+def caveats(claims: Iterable[Claim], records: Sequence[Record], model: str) -> Caveats:
+    """What limits the verdicts that count (`record_of`), of all claims but derivations."""
+    asked = [claim for claim in claims if claim.could_fail]
+    counting = {claim.id: record_of(claim, records, model) for claim in asked}
+    judged = {name: record for name, record in counting.items() if record is not None}
+    return Caveats(
+        could_fail=[claim.id for claim in asked],
+        interval_only=[n for n, record in judged.items() if record.null_model == NONE.words],
+        fragile=[n for n, record in judged.items() if robustness(record).endswith("fragile")],
+        changed=[claim.id for claim in asked if claim.changed],
+    )
+
+
+def _named(ids: Sequence[str]) -> str:
+    """'none', or '2 (B13 and B15)'."""
+    return f"{len(ids)} ({listed_words(ids)})" if ids else "none"
+
+
+def _have(ids: Sequence[str]) -> str:
+    return "has" if len(ids) == 1 else "have"
 
 
 def _by_sign(counts: Mapping[str, int]) -> Iterator[str]:

@@ -34,10 +34,27 @@ from lnattn.progress import say
 from lnattn.stats import bootstrap_means
 from lnattn.weights import FirstLayer, require_absolute
 from lnattn_book.chapters.information_gain import gain_of_tokens, who_knows_the_gain
-from lnattn_book.chapters.position import on_text
+from lnattn_book.chapters.position import on_text, scores_of_wave
 from lnattn_book.chapters.variance import Frequency, frequency, switch_on_text
 from lnattn_book.claims.intervals import Interval
-from lnattn_book.claims.kamoda import k4, k5, k6, k7, k8, k9, k11, k12, k13, k14, k15, k17, k19, k20
+from lnattn_book.claims.kamoda import (
+    k4,
+    k5,
+    k6,
+    k7,
+    k8,
+    k9,
+    k11,
+    k12,
+    k13,
+    k14,
+    k15,
+    k17,
+    k19,
+    k20,
+    k23,
+    k24,
+)  # fmt: skip
 from lnattn_book.claims.nulls import write_nulls
 from lnattn_book.claims.rules import Rule
 from lnattn_book.claims.survey import amplified, mean_z
@@ -53,6 +70,8 @@ DRAWS = 20
 QUERIES = 400
 #: What the rows of GPT-2 are called: its weights alone, and with a published σ for its tokens.
 EXACT, ALONE = "gpt2 (frozen)", "gpt2 (by place alone)"
+#: The head and the query (of the paper's three, its second) of K24.
+HEAD = 1
 #: What one draw gives: a rule, the name of the row, and what the rule measures.
 Drawn = tuple[Rule, str, Mapping[str, Any]]
 
@@ -61,7 +80,7 @@ Drawn = tuple[Rule, str, Mapping[str, Any]]
 
 
 def of_positions(first: FirstLayer) -> Iterator[tuple[Rule, Mapping[str, Any]]]:
-    """K6 to K9 and K14, as chapter 5 asks them."""
+    """K6 to K9, K14 and K23, as chapter 5 asks them."""
     folded = fold(first.attention)
     W_P = first.embeddings.W_P
     here = on_text(first)
@@ -74,6 +93,7 @@ def of_positions(first: FirstLayer) -> Iterator[tuple[Rule, Mapping[str, Any]]]:
     yield k8, k8.measures(near, curves.wave_recurrence(here.terms)[:, -1])
     yield k9, k9.measures(here.comparison)
     yield k14, k14.measures(ratio=curves.last_rows(folded, W_P).ratio)
+    yield k23, k23.measures(here.terms.term_p().mean)
 
 
 def of_the_first_token(switch: FirstTokenSwitch) -> Iterator[tuple[Rule, Mapping[str, Any]]]:
@@ -171,10 +191,12 @@ def of_gpt2(first: FirstLayer, seed: int) -> Iterator[Drawn]:
     yield k6, EXACT, k6.measures(exact.spearman, steps)
     yield k7, EXACT, k7.measures(exact.table())
     yield k14, EXACT, k14.measures(ratio=exact.last.ratio)
+    yield k23, EXACT, k23.measures(exact.term_p())
     place = by_place(heads)
     bias = place.bias(exact)
     near = near_share(bias.attention(), bias.queries, bias.causal)[:, -1]
     yield k8, ALONE, k8.measures(near, curves.wave_recurrence(bias)[:, -1])
+    yield k24, ALONE, k24.measures(scores_of_wave(bias, HEAD, row=1))
     switch = place.switch()
     yield k15, ALONE, k15.measures(score=place.score, amplification=switch.amplification())
     yield k20, ALONE, k20.measures(switch.true)

@@ -12,7 +12,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from experiments.book_model import snapshot_tables
 from experiments.book_model.loop import held_out_loss, train
 from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.snapshots import snapshots
@@ -24,7 +23,7 @@ from lnattn.errors import CheckpointError, CorpusError, ResultError
 from lnattn.paths import data_folder
 from lnattn.storage import read_json
 from lnattn.text.tokenizers import load_tokenizer
-from lnattn_book.chapters.pairs_first import Snapshots
+from lnattn_book.chapters.pairs_first import DIFFERENCE, MEASURES, Snapshots
 
 TINY = TrainingPlan(
     layers=2, d_model=16, heads=2, context=32, vocab_size=300, steps=256, batch=2, warmup=2,
@@ -211,6 +210,24 @@ def test_two_seeds_decide_nothing():
 # ---- The command ---------------------------------------------------------------------------------
 
 
+def answered_at_once(snapshot, counts, what, each_head) -> dict[str, np.ndarray]:
+    """In place of what takes minutes, and has tests of its own."""
+    assert not each_head
+    if what == "looks":
+        numbers = {
+            "found": 0.2,
+            "chance": 0.1,
+            "chance high": 0.15,
+            "previous": 0.3,
+            "spread pp": 0,
+        }
+        return {"head": np.array([-1, 0]), **{k: np.full(2, v) for k, v in numbers.items()}}
+    rows = [(m, r) for m in MEASURES for r in ("ee", "place", "position", DIFFERENCE)]
+    measures, removed = np.array(rows).T
+    values = {name: np.full(len(rows), 0.25) for name in ("value", "low", "high")}
+    return {"measure": measures, "removed": removed, "head": np.full(len(rows), -1), **values}
+
+
 def test_the_command_trains_asks_keeps_and_goes_on(tmp_path, monkeypatch, capsys):
     words_of_text = ["The", "village", "lies", "on", "a", "river", ".", "Its", "church", "stands"]
     rng = np.random.default_rng(0)
@@ -221,9 +238,7 @@ def test_the_command_trains_asks_keeps_and_goes_on(tmp_path, monkeypatch, capsys
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     plan = replace(TINY, vocab_size=8192, unembedding="own")
     monkeypatch.setattr(displaced, "plan_of", lambda arm, seed: plan)
-    for module in (joining, snapshot_tables):
-        shorter = module.sample_tokens
-        monkeypatch.setattr(module, "sample_tokens", lambda model, all_=shorter: all_(model)[:4])
+    monkeypatch.setattr(joining, "asked", answered_at_once)
     words = [
         str(tmp_path / "text.jsonl"), "--held-out", str(tmp_path / "held.jsonl"), "--runs",
         str(tmp_path / "runs"), "--out", str(tmp_path / "results"), "--keep",

@@ -46,7 +46,8 @@ def test_only_the_difference_of_positions_counts():
 
 
 def test_without_rotation_four_terms_are_six():
-    assert chapter.without_rotation("book-gpt2", [5, 900, 17, 5]) < 1e-9
+    model = lnattn.load_first_layer("book-gpt2")
+    assert chapter.without_rotation(model, [5, 900, 17, 5]) < 1e-9
 
 
 def test_where_each_head_looks_by_distance_alone(study):

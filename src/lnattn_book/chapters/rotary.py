@@ -14,11 +14,11 @@ from torch import Tensor
 from lnattn.attention.folding import fold
 from lnattn.attention.terms import six_terms
 from lnattn.errors import ResultError
-from lnattn.models.checkpoints import load_first_layer
 from lnattn.rotary.fold import FoldedRelative, MeanVectors, fold_relative
 from lnattn.rotary.position import attention_of_curve
 from lnattn.rotary.terms import DISTANCE_TERMS, distance_terms
 from lnattn.rotary.weights import RelativeAttention, TokenEmbeddings
+from lnattn.weights import FirstLayer
 from lnattn_book.page import Check, says
 from lnattn_book.studies.distance_terms import RotaryStudy
 from lnattn_book.studies.language_models import mean_and_interval
@@ -52,14 +52,13 @@ def turned(
     return torch.cat([x * cos - y * sin, x * sin + y * cos])
 
 
-def without_rotation(name: str, ids: Sequence[int]) -> float:
+def without_rotation(model: FirstLayer, ids: Sequence[int]) -> float:
     """How far the four terms are from the six where nothing turns (R = I), at most.
 
-    name: of a model with learned positions. It is read as one by distance whose 'tokens' are sums
-    of token and position: then T^ee is T^ee + T^ep + T^pe + T^pp, T^e is T^e + T^p, and the other
-    two do not differ between the keys of a query.
+    A model with learned positions is read as one by distance whose 'tokens' are sums of token and
+    position: then T^ee is T^ee + T^ep + T^pe + T^pp, T^e is T^e + T^p, and the other two do not
+    differ between the keys of a query.
     """
-    model = load_first_layer(name)
     double = model.to(torch.float64)
     layer = double.attention
     six = six_terms(fold(layer), double.embeddings, ids)
@@ -337,18 +336,18 @@ def _checks_of_twins(trained: Sequence[Twins], levels: Sequence[float]) -> Itera
     yield says("pairs saw 4.2 million tokens, five more 8.4 million", tokens, pairs == 5)
     yield says("by a quarter of a nat a token", abs(losses + 0.25) < 0.03, found=losses)
     yield says(
-        "its best head also knows more of its query, in each of the five pairs",
+        "its best head has more skill, too, in all five pairs",
         early.best > 0,
         found=early.best,
     )
     yield says(
-        "after 8.4 million tokens it knows less in four of five, with an interval that holds 0",
+        "After 8.4 million tokens it has less in four of five, with an interval that holds 0",
         tokens[1],
         0,
         (later.best < 0).sum() == 4,
         low < 0 < high,
     )
-    for words in ("Rotary positions are sooner", "Rotary twins are sooner"):
+    for words in ("a first layer finds words sooner", "With rotary positions, sooner"):
         yield says(words, sooner > 0, found=sooner)
     for words in ("these pairs do not decide", "after twice as many tokens is undecided"):
         yield says(words, low < 0 < high, found=[low, high])

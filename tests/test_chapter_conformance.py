@@ -22,10 +22,14 @@ def test_findings_of_one_reason_are_told_once():
     assert (row["cases"], row["difference"], row["because"]) == ("a, b", 0.4, "scale")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def columns():
+    """What is frozen, and what the page computes itself."""
     frozen = chapter.frozen()["columns"]
-    return {name: frozen[key]["verdicts"] for name, key in chapter.COLUMNS.items()}
+    computed = {"eager": "transformers_eager", "lnattn": "lnattn_terms"}
+    return {name: frozen[key]["verdicts"] for name, key in chapter.COLUMNS.items()} | {
+        name: record.verdicts(record.adapter(adapter)) for name, adapter in computed.items()
+    }
 
 
 def test_what_is_frozen_is_of_the_cases_that_there_are(columns):

@@ -30,6 +30,7 @@ from lnattn import distance_terms, first_layer, fold_relative, load_first_layer
 from lnattn.errors import CheckpointError, TokenError
 from lnattn.models.checkpoints import open_checkpoint
 from lnattn.models.position_tables import modeling_of, t5_bucket
+from lnattn.models.refusals import MULTIMODAL
 from lnattn.rotary.fold import MeanVectors
 from lnattn.rotary.terms import DISTANCE_TERMS
 
@@ -320,33 +321,41 @@ def test_a_first_layer_is_pickled_and_copied(name, tmp_path):
         assert torch.equal(attention(other), attention(first))
 
 
-#: A vision tower of next to nothing, and models of images and text that hold one beside a language
-#: model of their own naming.
+#: A vision tower of next to nothing.
 _TOWER = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "image_size": 8}
 _TOWER |= {"num_attention_heads": 1, "patch_size": 4}
-MULTIMODAL = {
-    "llava": (hf.LlavaForConditionalGeneration, {"image_token_index": 39}),
-    "mistral3": (hf.Mistral3ForConditionalGeneration, {"image_token_index": 39}),
+_SQUARE = {**_TOWER, "image_size": [8, 8], "patch_size": [4, 4]}
+#: Of a model of images and text: its tower, and the family of the language model inside.
+TOWERS = {
+    "gemma3": (hf.SiglipVisionConfig(**_TOWER), "gemma3_text"),
+    "mistral3": (hf.CLIPVisionConfig(**_TOWER), "mistral"),
+    "llava": (hf.CLIPVisionConfig(**_TOWER), "qwen2"),
+    "llava_next": (hf.CLIPVisionConfig(**_TOWER), "qwen2"),
+    "internvl": (hf.InternVLVisionConfig(**_SQUARE), "qwen2"),
+    "idefics3": (hf.Idefics3VisionConfig(**_TOWER), "llama"),
+    "smolvlm": (hf.SmolVLMVisionConfig(**_TOWER), "llama"),
 }
 
 
 @pytest.mark.parametrize("kind", MULTIMODAL)
+@torch.no_grad()
 def test_a_model_of_images_and_text_is_read_as_its_language_model(kind, tmp_path):
     """As a folder and as a module: attention is that of the whole model on a text.
 
     To single precision, in which its eager attention takes the softmax and turns keys.
     """
-    build, about = MULTIMODAL[kind]
+    tower, inside = TOWERS[kind]
     language = hf.AutoConfig.for_model(
-        "qwen2",
+        inside,
         **{"vocab_size": 40, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2},
         **{"num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 32},
+        **{"head_dim": 8, "pad_token_id": 0},
     )
-    config = hf.AutoConfig.for_model(
-        kind, vision_config=hf.CLIPVisionConfig(**_TOWER), text_config=language, **about
-    )
-    config._attn_implementation = "eager"
-    whole = randomise(build(config), 3, scale=0.4).double().eval()
+    about = {"image_token_index": 39, "image_token_id": 39}  # by either name
+    config = hf.AutoConfig.for_model(kind, vision_config=tower, text_config=language, **about)
+    build = hf.AutoModelForImageTextToText
+    whole = randomise(build.from_config(config, attn_implementation="eager"), 3, scale=0.4)
+    whole = whole.double().eval()
     ids = torch.tensor([1, 5, 7, 9, 2, 4])
     expected = whole(input_ids=ids[None], output_attentions=True).attentions[0][0]
     assert expected.std() > 0.01

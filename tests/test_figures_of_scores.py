@@ -60,6 +60,16 @@ def test_projection_and_scaling_take_the_mean_from_a_point_and_bring_it_to_norm_
         np.testing.assert_allclose(inside, np.repeat(point, len(plane), axis=0), atol=1e-12)
 
 
+def test_histograms_count_every_token_and_bins_of_norms_are_even_in_their_logarithm():
+    along, norms = np.linspace(0, 0.2, 500), np.geomspace(1, 8, 300)
+    left, right = layernorm.parts_of_inputs(along, norms, d_model=16).axes
+    assert sum(bar.get_height() for bar in left.patches) == 500
+    assert sum(bar.get_height() for bar in right.patches) == 300
+    edges = np.array([bar.get_x() for bar in right.patches])
+    assert np.ptp(np.diff(np.log(edges))) == pytest.approx(0, abs=1e-10)
+    assert left.get_lines()[0].get_xdata()[0] == pytest.approx(1 / 4)
+
+
 def test_a_hull_joins_its_corners_and_crosses_are_what_is_not_selectable():
     keys = np.array([[0.0, 0], [1, 1], [4, 0], [0, 5], [1, 2]])
     _, ax = plt.subplots()

@@ -147,3 +147,26 @@ def test_readers_are_framed_in_their_layer_and_head_and_scores_written():
     assert ticks(ax, "y") == ["5", "6"]
     assert of_colour(bar, ROSE)[0].get_ydata() == [0.25, 0.25]
     assert bar.get_ylabel() == "score with 4.1"
+
+
+def test_same_token_is_a_violin_a_head_with_a_ring_at_the_median():
+    z = np.random.default_rng(0).normal([[-2.0], [3.0]], 1, size=(2, 200))
+    ax = affinity.same_token(Mock(AffinityResult, same_token=z), ringed=1).axes[0]
+    low, high = (violin.get_paths()[0].vertices[:, 1] for violin in ax.collections)
+    assert (low.min(), low.max()) == pytest.approx((z[0].min(), z[0].max()))
+    assert (high.min(), high.max()) == pytest.approx((z[1].min(), z[1].max()))
+    ring = ax.get_lines()[-1]
+    assert (ring.get_xdata().item(), ring.get_ydata().item()) == (1, pytest.approx(np.median(z[1])))
+
+
+def test_heat_maps_have_white_at_zero_and_each_heads_own_range():
+    heat = np.array([[[-4.0, 1.0], [0.0, 2.0]], [[0.6, 7.0], [3.0, 1.0]]])
+    study = Mock(AffinityResult, heat=heat, n_heads=2)
+    axes = affinity.heat_maps(study, columns=2).axes
+    assert [ax.get_title() or ax.get_title(loc="left") for ax in axes] == ["0: −4…2", "1: 1…7"]
+    for ax, scores, limit in zip(axes, heat, (4, 7), strict=True):
+        (image,) = ax.images
+        np.testing.assert_array_equal(image.get_array(), scores)
+        assert image.get_clim() == (-limit, limit)
+    white = axes[0].images[0].to_rgba(np.zeros((1, 1)))[0, 0]
+    assert white.tolist() == pytest.approx([1, 1, 1, 1], abs=0.01)

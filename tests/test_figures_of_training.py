@@ -21,14 +21,23 @@ from drawn import (
     title,
     words,
 )
-from matplotlib.colors import same_color
-from test_chapter_majority import BOTH, EPOCHS, curves
+from matplotlib.colors import same_color, to_rgba
+from test_chapter_majority import BOTH, EPOCHS, FAST, SLOW, curves
 
+from lnattn.rotary.terms import DISTANCE_TERMS
 from lnattn.selectability.decide import selectability
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, Record
 from lnattn_book.figures import majority, models, rotary, unread
 from lnattn_book.figures import selectability as figures
-from lnattn_book.page.style import BLACK, OLIVE, OTHERS, ROSE, VERDICT_COLOURS, VIOLET
+from lnattn_book.page.style import (
+    BLACK,
+    DISTANCE_COLOURS,
+    OLIVE,
+    OTHERS,
+    ROSE,
+    VERDICT_COLOURS,
+    VIOLET,
+)
 from lnattn_book.studies.distance_terms import RotaryStudy
 from lnattn_book.studies.language_models import LongRuns
 from lnattn_book.studies.majority.long_runs import Experiment
@@ -65,18 +74,36 @@ def test_learning_curves_are_medians_with_the_lowest_and_the_highest_run():
 
 
 def test_ratios_are_slow_over_fast_and_the_first_pairs_is_ringed():
-    """layernorm has 0.8 after 10 epochs, authors after 20 and 30; 0.95 none, 0.85 one of both."""
+    """layernorm has 0.8 after 10 epochs, authors after 20 and 30, and 0.85 in one run of two."""
+    slow = replace(SLOW, loss=np.array([[0.9, 0.9, 0.4, 0.1], [0.9, 0.9, 0.6, 0.2]]))
     pairs = {"pair": ("authors", "layernorm"), "back": ("layernorm", "authors")}
     pairs |= {"one": ("authors", "authors"), "another": ("layernorm", "layernorm")}
     levels = [0.5, 0.8, 0.85, 0.95], [0.25, 0.5]
-    left, right = majority.ratio_curves(BOTH, pairs, *levels, ring=0.8).axes
+    left, right = majority.ratio_curves(Experiment((FAST, slow), {}), pairs, *levels, ring=0.8).axes
     assert curve(left, "pair") == pytest.approx([2, 2.5, np.inf, np.nan], nan_ok=True)
     assert curve(left, "back")[:2] == pytest.approx([0.5, 0.4])
-    assert points(named(right, "pair")) == [[0.25, 2.5], [0.5, 2]]
+    assert points(named(right, "pair")) == [[0.25, 3], [0.5, 2.5]]
     assert edges(left.collections[0], 0.8) == pytest.approx([2, 3])
     assert rings(left) == [(0.8, pytest.approx(2.5))]
     assert not rings(right)
     assert right.xaxis_inverted()
+
+
+def test_endings_are_dots_in_the_order_of_their_medians_filled_where_an_arm_projects():
+    """layernorm ends at 90 and 90 %, authors, who do not project, at 80 and 90 %."""
+    ax = majority.endings(BOTH, ringed=("authors",)).axes[0]
+    best, worst = ax.collections
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        "LayerNorm",
+        "short RMSNorm",
+    ]
+    assert best.get_offsets().tolist() == [pytest.approx([90, 0])] * 2
+    assert sorted(worst.get_offsets().tolist()) == [pytest.approx([80, 1]), pytest.approx([90, 1])]
+    assert best.get_facecolor()[0, :3].tolist() != [1, 1, 1]
+    assert worst.get_facecolor()[0, :3].tolist() == [1, 1, 1]
+    medians, ring = ax.get_lines()
+    assert medians.get_xdata().tolist() == pytest.approx([90, 85])
+    assert (ring.get_xdata().item(), ring.get_ydata().item()) == pytest.approx((85, 1))
 
 
 def test_keys_keep_their_lengths_and_queries_have_that_of_the_mean_key():
@@ -101,7 +128,7 @@ def test_keys_keep_their_lengths_and_queries_have_that_of_the_mean_key():
 def test_two_proofs_are_the_weights_of_a_mixture_and_a_direction_that_leaves_all_behind():
     """(1, 1) is 0.55 (0, 0) + 0.2 (5, 0) + 0.25 (0, 4)."""
     keys = np.array([[0.0, 0], [1, 1], [5, 0], [0, 4]])
-    left, right = figures.two_proofs(keys, selectability(keys), inside=1, corner=3).axes
+    left, right = figures.two_proofs(keys, selectability(keys), inside=1, corner=0).axes
     told = words(left)
     assert told == {"0.55": (0, 0), "0.20": (5, 0), "0.25": (0, 4), "k": (1, 1)}
     (mixed,) = (one for one in left.patches if same_color(one.get_facecolor()[:3], OLIVE))
@@ -110,12 +137,12 @@ def test_two_proofs_are_the_weights_of_a_mixture_and_a_direction_that_leaves_all
     arrow, v, c = (text for text in right.texts)
     towards = np.subtract(arrow.xy, arrow.get_position())
     assert (v.get_text(), c.get_text()) == ("v", "c")
-    assert (arrow.get_position(), v.xy) == (pytest.approx([0, 4]), pytest.approx(arrow.xy))
-    assert tuple(c.xy) == (0, 4)
-    assert np.all(np.delete(keys - keys[3], 3, axis=0) @ towards < 0)
+    assert (arrow.get_position(), v.xy) == (pytest.approx([0, 0]), pytest.approx(arrow.xy))
+    assert tuple(c.xy) == (0, 0)
+    assert np.all(keys[1:] @ towards < 0)
     (wall,) = of_colour(right, BLACK)
     start, end = np.array(points(wall))
-    assert (start + end) / 2 == pytest.approx([0, 4])
+    assert (start + end) / 2 == pytest.approx([0, 0])
     assert (end - start) @ towards == pytest.approx(0, abs=1e-12)
 
 
@@ -192,9 +219,12 @@ def test_what_differs_along_1_only_has_one_shadow_and_its_gradient_is_level():
     assert gradient[0][1] == gradient[1][1]
 
 
+#: What `along_1` reads of a matrix.
+WRITING = ["kind", "layer", "only_writes", "along", "low", "high", "norm"]
+
+
 def test_energies_along_1_are_of_what_only_writes_and_ringed_above_the_band_of_the_rest():
     """Positions have a wider band, which counts for nobody; of the FFN none is ringed."""
-    columns = ["kind", "layer", "only_writes", "along", "low", "high", "norm"]
     rows = [
         ("attention", 0, True, 1.5, 0.8, 1.2, "LayerNorm"),
         ("attention", 1, True, 0.3, 0.7, 1.1, "LayerNorm"),
@@ -202,21 +232,14 @@ def test_energies_along_1_are_of_what_only_writes_and_ringed_above_the_band_of_t
         ("FFN", 0, True, 1.8, 0.9, 1.3, "LayerNorm"),
         ("positions", -1, True, 0.5, 0.2, 1.7, "LayerNorm"),
     ]
-    table = pd.DataFrame(rows, columns=columns)
-    one = pd.DataFrame([("attention", 0, True, 0.9, 0.5, 1.4, "RMSNorm")], columns=columns)
+    table = pd.DataFrame(rows, columns=WRITING)
+    one = pd.DataFrame([("attention", 0, True, 0.9, 0.5, 1.4, "RMSNorm")], columns=WRITING)
     (ax,) = unread.along_1({"a": one, "b": table}).axes
-    drawn = [
-        (line.get_label(), points(line)) for line in ax.get_lines() if line.get_marker() in "osv^"
-    ]
-    assert drawn[:3] == [
-        ("attention", [[0, 0.9]]),
-        ("attention", [[0.75, 1.5], [1.25, 0.3]]),
-        (drawn[2][0], [[0.75, 1.5]]),
-    ]
-    assert [shown for shown in drawn[3:] if shown[0] in unread._KINDS] == [
-        ("FFN", [[1, 1.8]]),
-        ("positions", [[1, 0.5]]),
-    ]
+    marks = {kind: [] for kind in ("attention", "FFN", "positions", "tokens")}
+    for line in ax.get_lines():
+        marks.get(line.get_label(), []).append(points(line))
+    assert marks.pop("attention") == [[[0, 0.9]], [[0.75, 1.5], [1.25, 0.3]]]
+    assert marks == {"FFN": [[[1, 1.8]]], "positions": [[[1, 0.5]]], "tokens": []}
     assert rings(ax) == [(0.75, 1.5)]
     bands = [edges(band, place - 0.4) for place, band in enumerate(ax.collections)]
     assert bands == [pytest.approx([0.5, 1.4]), pytest.approx([0.7, 1.3])]
@@ -293,3 +316,13 @@ def test_a_pair_is_turned_by_its_positions_and_its_angle_by_their_distance():
         between.append((angles[0] - angles[1]) % (2 * np.pi))
     assert between[0] == pytest.approx(between[1])
     assert (between[2] - between[0]) == pytest.approx(3 * 0.3)
+
+
+def test_shares_are_stacked_in_the_colours_of_their_terms():
+    share = np.array([[0.1, 0.4], [0.2, 0.3], [0.3, 0.2], [0.4, 0.1]])
+    study = Mock(RotaryStudy, by_distance=Mock(share=share))
+    ax = rotary.shares(study).axes[0]
+    bottoms = [[bar.get_y() for bar in bars] for bars in ax.containers]
+    assert bottoms == [pytest.approx(row) for row in np.cumsum([[0, 0], *share[:-1]], axis=0)]
+    colours = [bars[0].get_facecolor() for bars in ax.containers]
+    assert colours == [to_rgba(DISTANCE_COLOURS[name]) for name in DISTANCE_TERMS]

@@ -1,4 +1,4 @@
-"""The study of a rotary model that chapter 12 shows: its nulls, its file, its figures, its twin."""
+"""The study of a rotary model that chapter 12 shows: its nulls, its file, its twin."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from lnattn.rotary.terms import DistanceTerms
 from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings
 from lnattn.storage import write_result
 from lnattn.text.counts import Counts
-from lnattn_book.figures import rotary as figures
 from lnattn_book.frozen import making as book_freezing
 from lnattn_book.studies import distance_terms as study_module
 from lnattn_book.studies.distance_terms import RotaryStudy, known_pairs, rank_pairs, rotary_study
@@ -189,18 +188,6 @@ def test_without_counts_the_shipped_texts_are_counted(everything, tmp_path, monk
     (compared,) = freezing.verify("tiny", out)
     assert not compared.differences
     assert not compared.not_compared
-
-
-def test_figures_show_every_head(everything):
-    _, _, study = everything
-    curves = figures.distance_alone(study).axes
-    assert len(curves) == study.n_heads
-    shown = curves[2].lines[1].get_ydata()
-    np.testing.assert_allclose(
-        shown, study.by_distance.curve[2] - study.by_distance.curve[2].mean()
-    )
-    bars = figures.shares(study).axes[0].patches
-    assert len(bars) == 4 * study.n_heads
 
 
 def test_what_keys_assert_is_correlated_with_how_often_they_occur(everything):

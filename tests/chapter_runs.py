@@ -40,8 +40,7 @@ class Run:
     @property
     def broken(self) -> list[str]:
         """What is said of sentences of the page that are not about this run."""
-        lines = [line for line in self.said.splitlines() if "of the unchanged chapter" in line]
-        return lines + [check.message for check in self.checks if not check.holds]
+        return [check.message for check in self.checks if not check.holds]
 
     def table(self, checks: Iterable[Check]) -> CheckTable:
         """In place of `page.table`, which a notebook would show."""

@@ -54,9 +54,10 @@ def figures(text: str) -> list[str]:
 
 
 def thresholds(code: str) -> set[str]:
-    """Comparisons of size with a number other than 0 and 1, outside of assertions and guards."""
+    """Comparisons of size with a number other than 0 and 1, outside of assertions."""
     tree, found = ast.parse(code), set()
-    asserted = {id(n) for a in ast.walk(tree) if _asserts(a) for n in ast.walk(a)}
+    assertions = [node for node in ast.walk(tree) if isinstance(node, ast.Assert)]
+    asserted = {id(node) for assertion in assertions for node in ast.walk(assertion)}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Compare) or id(node) in asserted:
             continue
@@ -66,12 +67,6 @@ def thresholds(code: str) -> set[str]:
         if sized and any(isinstance(value, int | float) for value in values - {0, 1}):
             found.add(ast.unparse(node))
     return found
-
-
-def _asserts(node: ast.AST) -> bool:
-    """Whether it is an assertion, or `page.holds`, which guards a sentence."""
-    called = isinstance(node, ast.Call) and ast.unparse(node.func) == "page.holds"
-    return called or isinstance(node, ast.Assert)
 
 
 def name(path) -> str:

@@ -96,7 +96,6 @@ MEANT = {
     "lnattn_book/claims/rules.py": {"own"},
     "lnattn_book/figures/variance.py": {"own"},
     "lnattn_book/page/checks.py": {"found"},
-    "lnattn_book/page/guards.py": {"found"},
     "lnattn_book/studies/language_models.py": {"kept"},
     "lnattn_book/studies/layers_above.py": {"found"},
 }

@@ -26,8 +26,7 @@ from sphinx.util import logging
 
 from booksite.downloads import executed
 from lnattn.storage import read_json
-from lnattn_book.page import guards
-from lnattn_book.page.checks import METADATA, Check, recorded
+from lnattn_book.page.checks import METADATA, Check, described, recorded
 from lnattn_book.page.digits import numbers_in
 
 #: Where the counts of a page are kept in Sphinx's metadata: checks, and numbers without any.
@@ -244,25 +243,22 @@ def report(app: Sphinx, doctree: nodes.document) -> None:
     """Sphinx's event `doctree-read`: warn of what does not hold, and mark what is checked."""
     page = app.env.docname
     notebook = executed_notebook(app, page)
+    for about in described(notebook):
+        if fault := about.get("fault"):
+            _LOGGER.warning(fault, location=page, type="lnattn", subtype="check")
     checks = list(recorded(notebook))
-    older = [
-        Check(guard.sentence, guard.found or "so", guard.holds)
-        for guard in guards.read(notebook)
-        if guard.holds is not None
-    ]
-    if not checks and not older:
+    if not checks:
         return
     blocks = prose_of(doctree)
-    places = {check: place_of(blocks, check.words) for check in [*checks, *older]}
-    for check in places:
+    places = {check: place_of(blocks, check.words) for check in checks}
+    for check, place in places.items():
         if not check.holds:
             _LOGGER.warning(check.message, location=page, type="lnattn", subtype="check")
-    for check in checks:
-        if places[check] is None:
+        if place is None:
             message = f"No sentence of the page says ‘{check.words}’, which is checked."
             _LOGGER.warning(message, location=page, type="lnattn", subtype="check")
     placed = {check: place for check, place in places.items() if place is not None}
-    without = list(unheld(blocks, placed.values())) if checks else []
+    without = list(unheld(blocks, placed.values()))
     put_switch(doctree, put_marks(blocks, placed))
     fold_table(doctree, notebook)
     app.env.metadata[page][COUNTS] = (len(places), without)

@@ -54,7 +54,8 @@ def public_address(origin: str) -> str:
     """
     try:
         parts = urlsplit(origin)
-        host, port = parts.hostname, parts.port
+        host = parts.hostname
+        port = parts.port
     except ValueError:  # no address at all
         return ""
     path = parts.path.strip("/").removesuffix(".git")
@@ -66,7 +67,8 @@ def public_address(origin: str) -> str:
 def use_addresses(config: Config, root: Path) -> None:
     """Links to the repository, and launch buttons, where its address is known."""
     options = config.html_theme_options
-    address, site = repository_address(root, options.get("repository_url") or ""), site_address()
+    address = repository_address(root, options.get("repository_url") or "")
+    site = site_address()
     if site:
         config.html_baseurl = site
     if not address:

@@ -149,7 +149,9 @@ class Epub(Epub3Builder):
         super().get_toc()
         for entry in self.refnodes:  # ‘book/../notebooks/…’, as Sphinx puts it together
             entry["refuri"] = posixpath.normpath(entry["refuri"])
-        self.refnodes = [one for one in self.refnodes if _page_of("", one["refuri"]) in self.pages]
+        self.refnodes = [
+            entry for entry in self.refnodes if _page_of("", entry["refuri"]) in self.pages
+        ]
 
     def build_content(self) -> None:
         """Only what the pages show is carried, whatever else lies in the folder."""

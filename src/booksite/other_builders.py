@@ -59,9 +59,9 @@ def lead_to_its_files(app: Sphinx, error: Exception | None) -> None:
     if error is not None or app.builder.name != "singlehtml" or not depth:
         return
     path = Path(app.builder.get_outfilename(app.config.root_doc))  # type: ignore[attr-defined]
-    path.write_text(
-        _OF_THE_ROOT.sub(rf"\g<1>{'../' * depth}", path.read_text("utf-8")), encoding="utf-8"
-    )
+    up = "/".join([".."] * depth)
+    text = _OF_THE_ROOT.sub(rf"\g<1>{up}/", path.read_text("utf-8"))
+    path.write_text(text, encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

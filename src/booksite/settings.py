@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lnattn.models.choice import Choice
-from lnattn_book.page import guards
 
 #: The folder of all that is built, in the repository or where `--path-output` says.
 BUILD = "_build"
@@ -66,7 +65,6 @@ def environment(root: Path, folders: Folders, choice: Choice) -> Mapping[str, st
         "JUPYTER_PATH": str(folders.build / "jupyter"),
         "IPYTHONDIR": str(folders.build / "ipython"),
         "LNATTN_DRAWINGS": "yes",
-        guards.RECORDING: "record",
         "LNATTN_MODEL": choice.name,
         "LNATTN_MODEL_WHY": choice.why,
         "LNATTN_PROGRESS": str(folders.progress),

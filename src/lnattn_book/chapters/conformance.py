@@ -80,7 +80,8 @@ def changed_since_oldest(record: Mapping[str, Any]) -> pd.DataFrame:
     """A row for every case of which transformers says something else at its oldest version."""
     rows = []
     for key, oldest in OLDEST.items():
-        newer, older = record["columns"][key], record["columns"][oldest]
+        newer = record["columns"][key]
+        older = record["columns"][oldest]
         rows += [
             {"column": key, "case": case, older["version"]: before[0], newer["version"]: row[0]}
             for case, before in older["verdicts"].items()

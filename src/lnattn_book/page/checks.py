@@ -26,7 +26,7 @@ from lnattn_book.page.digits import is_spelled_in, numbers_in
 #: What a page's outputs say about themselves stands under this name in their metadata.
 METADATA = "lnattn"
 #: What computing with the numbers of a reader's model may raise.
-_RAISED = (
+RAISED = (
     ArithmeticError,
     AttributeError,
     LnattnError,
@@ -79,8 +79,8 @@ def says(words: str, *values: Any, found: Any = None) -> Check:
         sorted_out = _sorted_out(values)
         about = [] if found is None else _sorted_out([found]).numbers
         return Check(words, *_compared(words, *sorted_out, about))
-    except _RAISED as error:
-        return Check(words, _in_words(error), holds=False)
+    except RAISED as error:
+        return Check(words, in_words(error), holds=False)
 
 
 class Values(NamedTuple):
@@ -136,7 +136,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
-def _in_words(error: Exception) -> str:
+def in_words(error: Exception) -> str:
     """An error as one line: its kind and the first line of what it says."""
     lines = str(error).strip().splitlines()
     if isinstance(error, LnattnError) and lines:
@@ -196,9 +196,9 @@ def table(checks: Iterable[Check]) -> CheckTable:
             gathered.append(next(asked))
         except StopIteration:
             break
-        except _RAISED as error:
+        except RAISED as error:
             before = f"what follows ‘{gathered[-1].words}’" if gathered else "the first sentence"
-            gathered.append(Check(before, _in_words(error), holds=False))
+            gathered.append(Check(before, in_words(error), holds=False))
             break
     if not gathered:
         raise ResultError("a page that checks nothing has no table: its checks are empty.")

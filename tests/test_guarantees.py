@@ -51,16 +51,15 @@ def attention_of(model: Any, texts: torch.Tensor) -> np.ndarray:
 def compare(model: Any, layer: Any, places: list[tuple[int, int]]) -> None:
     """The ends of all texts beside those that the package finds, of every head and pair."""
     attention = attention_of(model, TEXTS)
+    assert places
     for head in range(layer.attention.n_heads):
         for i, j in places:
             every = EveryText(layer, head=head, length=LENGTH, place=i, vocabulary=TOKENS)
             least, greatest = every.attention(TOKENS, j, TOKENS)
-            paid = attention[:, head, i, j]
-            for row, query in enumerate(TOKENS):
-                for column, key in enumerate(TOKENS):
-                    chosen = paid[((TEXTS[:, i] == query) & (TEXTS[:, j] == key)).numpy()]
-                    assert float(least[row, column]) == pytest.approx(chosen.min(), abs=2e-6)
-                    assert float(greatest[row, column]) == pytest.approx(chosen.max(), abs=2e-6)
+            paid = attention[:, head, i, j].reshape(LENGTH * (len(TOKENS),))  # a token a place
+            by_pair = np.moveaxis(paid, (i, j), (0, 1)).reshape(len(TOKENS), len(TOKENS), -1)
+            np.testing.assert_allclose(least, by_pair.min(axis=-1), atol=2e-6)
+            np.testing.assert_allclose(greatest, by_pair.max(axis=-1), atol=2e-6)
 
 
 def seen_places(layer: Any) -> list[tuple[int, int]]:
@@ -78,6 +77,17 @@ def seen_places(layer: Any) -> list[tuple[int, int]]:
 def test_every_text(kind):
     model, layer = model_and_layer(kind)
     compare(model, layer, seen_places(layer))
+
+
+def test_every_kind_of_position_is_asked():
+    """Turned, shifted, learned; windows, caps, sinks, norms of heads; one direction and both."""
+    layers = [model_and_layer(kind)[1] for kind in EACH]
+    assert {type(layer) for layer in layers} == {lnattn.FirstLayer, lnattn.RelativeFirstLayer}
+    blocks = [layer.attention for layer in layers]
+    for name in ("rotation", "bias", "soft_cap", "sinks", "norm_Q"):
+        assert any(getattr(block, name, None) is not None for block in blocks), name
+    assert any((block.window or LENGTH) < LENGTH for block in blocks)
+    assert {block.causal for block in blocks} == {True, False}
 
 
 @pytest.mark.parametrize("kind", EACH)

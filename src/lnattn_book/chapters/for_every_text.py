@@ -24,6 +24,7 @@ from lnattn_book.studies.guaranteed import (
     apart,
     joining,
     near,
+    never,
 )
 from lnattn_book.studies.samples import sample_windows, token_counts
 
@@ -180,5 +181,13 @@ def checks(
         trifles["pieces, least"],
         trifles["words, greatest"] < 0.01,
     )
+    half = never(llama, 0)
+    first = never(llama, 1)
+    assert half is not None
+    assert first is not None
+    yield says("none ever puts 99 % of the tokens first", first.share)
+    yield says("77 % in a draw of heads with weights in random order", first.nulls["most"])
+    yield says("only 12 % never get more than half from any query", half.share)
+    yield says("91 % in the random heads", half.nulls["most"])
     heads = [near(study, v).share for study in studies.values() for v in (0, 1)]
     yield says("No head of the five models looks near in every text", max(heads) == 0)

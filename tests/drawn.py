@@ -11,6 +11,7 @@ pytest.importorskip("seaborn", reason="seaborn is absent: pip install .[book]")
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import same_color, to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -56,6 +57,13 @@ def rings(ax: Axes) -> list[tuple[float, float]]:
 
 def _is_ring(line: Line2D) -> bool:
     return line.get_marker() == "o" and line.get_markerfacecolor() == "none"
+
+
+def edges(band: PolyCollection, x: float) -> list[float]:
+    """The lowest and the highest point of a band at x."""
+    corners = band.get_paths()[0].vertices
+    heights = corners[np.isclose(corners[:, 0], x), 1]
+    return [heights.min(), heights.max()]
 
 
 def words(ax: Axes) -> dict[str, tuple[float, float]]:

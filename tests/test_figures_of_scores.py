@@ -12,6 +12,7 @@ import torch
 from drawn import (
     clouds,
     curve,
+    edges,
     figures_are_closed,  # noqa: F401  a fixture of all tests here
     image,
     legend_colours,
@@ -172,6 +173,23 @@ def test_sizes_of_terms_are_shares_of_a_head_with_a_ring_at_the_largest():
     assert (image(ax)[1, 0], image(ax)[4, 2]) == (0.8, 0.5)
     assert rings(ax) == [(0, 1)]
     assert ticks(ax, "y") == [term_label(name) for name in TERMS]
+
+
+def test_contributions_by_position_are_the_mean_of_heads_with_1_96_errors_on_both_sides():
+    """Positions 1 to 3 of the last slot; T^e, which is 0 everywhere, has no line."""
+    of_term, of_slot = np.arange(1.0, 7)[:, None, None], np.arange(1.0, 4)[:, None]
+    mean = of_term * of_slot * [np.nan, 1, 4, 2]
+    mean[TERMS.index("e")] = 0
+    error = np.broadcast_to(0.1 * of_term, mean.shape)
+    (ax,) = contribution.by_position(Mock(Contributions, mean=mean, standard_error=error)).axes
+    drawn = [term for term in TERM_COLOURS if term != "e"]
+    assert [line.get_label() for line in ax.get_lines()] == [term_label(term) for term in drawn]
+    for term, band in zip(drawn, ax.collections, strict=True):
+        size = 1 + TERMS.index(term)
+        line = named(ax, term_label(term))
+        assert points(line) == [[1, 3 * size], [2, 12 * size], [3, 6 * size]]
+        assert line.get_linestyle() == ("--" if term in ("ep", "pe") else "-")
+        assert edges(band, 2) == pytest.approx([11.804 * size, 12.196 * size])
 
 
 def test_contributions_by_head_are_written_in_their_cells_and_the_largest_is_ringed():

@@ -22,7 +22,7 @@ from drawn import (
 from matplotlib.colors import same_color
 
 from lnattn.affinity.subwords import Pieces, Subwords
-from lnattn_book.figures import affinity, circuits, subwords
+from lnattn_book.figures import affinity, circuits, for_every_text, subwords
 from lnattn_book.page.style import BLACK, BLUE, GREY, ROSE, VERMILION
 from lnattn_book.studies.detokenization import AffinityResult
 
@@ -170,3 +170,18 @@ def test_heat_maps_have_white_at_zero_and_each_heads_own_range():
         assert image.get_clim() == (-limit, limit)
     white = axes[0].images[0].to_rgba(np.zeros((1, 1)))[0, 0]
     assert white.tolist() == pytest.approx([1, 1, 1, 1], abs=0.01)
+
+
+def test_tokens_are_lines_from_least_to_greatest_in_the_order_of_their_least():
+    """Medians are no means; of a hundred whole words sixty are drawn, both ends among them."""
+    least = np.array([[0.5, 0.1, 0.15, *[0.2] * 97], np.linspace(0, 0.99, 100)[::-1]])
+    pieces, whole = for_every_text.intervals(least, least + 0.01).axes
+    assert (title(pieces), title(whole)) == ("pieces of words", "whole words")
+    drawn = ends(pieces.collections[0])
+    assert drawn[0] == pytest.approx([0.1, 0.11])
+    assert drawn[-1] == pytest.approx([0.5, 0.51])
+    assert len(drawn) == len(ends(whole.collections[0])) == for_every_text.SHOWN
+    dots, median = pieces.get_lines()
+    assert dots.get_ydata().tolist() == [low for low, _ in drawn]
+    assert median.get_ydata() == [0.2, 0.2]
+    assert ends(whole.collections[0])[-1] == pytest.approx([0.99, 1])

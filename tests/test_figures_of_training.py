@@ -11,6 +11,7 @@ import pytest
 from drawn import (
     clouds,
     curve,
+    edges,
     figures_are_closed,  # noqa: F401  a fixture of all tests here
     legend_colours,
     named,
@@ -42,13 +43,6 @@ from lnattn_book.studies.distance_terms import RotaryStudy
 from lnattn_book.studies.language_models import LongRuns
 from lnattn_book.studies.majority.long_runs import Experiment
 from lnattn_book.studies.random_keys import RandomGrid
-
-
-def edges(band, x):
-    """The lowest and the highest point of a band at x."""
-    corners = band.get_paths()[0].vertices
-    heights = corners[np.isclose(corners[:, 0], x), 1]
-    return [heights.min(), heights.max()]
 
 
 def test_learning_curves_are_medians_with_the_lowest_and_the_highest_run():

@@ -92,7 +92,7 @@ def constant_sigma(name: str) -> tuple[dict[str, np.ndarray], dict[str, object]]
     before = Neighbours.before(counts[0].bigrams)
     followed = np.flatnonzero(before.n_distinct)
     asked = followed[np.linspace(0, len(followed) - 1, min(QUERIES, len(followed))).astype(int)]
-    most = [ids[number.argmax()] for ids, number in map(before.of, asked)]
+    most = [ids[number.argmax()] for ids, number in map(before.of, asked.tolist())]
     token_sigmas = mean_sigma(model.embeddings, folded.eps)
     areas = []
     ranks = []

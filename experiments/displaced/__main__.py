@@ -48,11 +48,11 @@ def plan_of(arm: str, seed: int) -> TrainingPlan:
 
 def check_text(corpus: dict[str, list[dict]]) -> None:
     """Refuse other texts than those that book-gpt2 was trained and evaluated on."""
-    own = read_json(data_folder() / MODEL / "training.json")["corpus"]
+    texts = read_json(data_folder() / MODEL / "training.json")["corpus"]
     for role, files in corpus.items():
         given = [file["sha256"] for file in files]
-        if given != [file["sha256"] for file in own[role]]:
-            names = " ".join(file["file"] for file in own[role])
+        if given != [file["sha256"] for file in texts[role]]:
+            names = " ".join(file["file"] for file in texts[role])
             raise CorpusError(
                 f"the text ({role}) is not that of {MODEL}, which is {names} with the checksums of "
                 "its training.json; give these files in this order, or --other-text."
@@ -115,8 +115,8 @@ def parser() -> argparse.ArgumentParser:
     whole.add_argument("--other-text", action="store_true", help="allow other texts")
     results = data_folder() / "results"
     whole.add_argument("--out", default=results, metavar="FOLDER", help="for the answers")
-    kept = data_folder() / "trainings" / "displaced"
-    whole.add_argument("--keep", default=kept, metavar="FOLDER", help="for the ends")
+    trainings = data_folder() / "trainings" / "displaced"
+    whole.add_argument("--keep", default=trainings, metavar="FOLDER", help="for the ends")
     return whole
 
 

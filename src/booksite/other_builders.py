@@ -26,7 +26,8 @@ def know_all_parts(app: Sphinx) -> None:
     if app.builder.name == "singlehtml":  # whose one page is the front page, which has no formula
         app.set_html_assets_policy("always")
     handlers = app.registry.translation_handlers
-    name, general = app.builder.name, handlers.get(app.builder.format, {})
+    name = app.builder.name
+    general = handlers.get(app.builder.format, {})
     if name in handlers and name != app.builder.format:
         handlers[name] = {**general, **handlers[name]}
     if app.builder.format == "text":

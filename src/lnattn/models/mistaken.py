@@ -28,10 +28,10 @@ def address_instead(name: str) -> str | None:
     """
     if not _IS_ADDRESS.match(name):
         return None
-    found = _ADDRESS.fullmatch(name)
-    if found is None or found[1].partition("/")[0] in ("datasets", "spaces"):
+    parts = _ADDRESS.fullmatch(name)
+    if parts is None or parts[1].partition("/")[0] in ("datasets", "spaces"):
         return "is an address; give a model's name, as owner/model."
-    model = found[1] + (f"@{found[2]}" if found[2] else "")
+    model = parts[1] + (f"@{parts[2]}" if parts[2] else "")
     return f"is an address; give the model's name: {model!r}."
 
 

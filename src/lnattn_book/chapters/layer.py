@@ -260,7 +260,8 @@ def checks(
     powers: as from `growth_of_products`; weights: of one head; asymmetry: of scores from one map
     and from two; behaviour: of random stacks, as from `Stacks.behaviour`.
     """
-    before, after = powers["before"], powers["after"]
+    before = powers["before"]
+    after = powers["after"]
     off = sums_of(weights).over_keys
     one, two = asymmetry.values()
     yield says("the root of their length", abs(before - 0.5) < 0.05, found=before)

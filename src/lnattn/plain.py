@@ -85,10 +85,9 @@ class Layer(NamedTuple):
 
 # α_ij = exp(s_ij/scale) / Σ_j' exp(s_ij'/scale), over the keys j that query i sees      K Eq. 5
 # With a learned sink the sum has one term more, exp(sink), and the row of α is less than 1
-def attend(
-    scores: Array, scale: float, causal: bool = True, sinks: Array | None = None
-) -> Array:  # [H n n], [H] -> [H n n]
-    """The softmax over keys; a causal query i sees the keys j ≤ i."""
+@np.errstate(under="ignore")  # what is next to nothing becomes 0, whatever NumPy is told
+def attend(scores: Array, scale: float, causal: bool = True, sinks: Array | None = None) -> Array:
+    """The softmax over keys; a causal query i sees the keys j ≤ i."""  # [H n n], [H] -> [H n n]
     n = scores.shape[-1]
     seen = np.tri(n, dtype=bool) if causal else np.ones((n, n), dtype=bool)
     scaled = np.where(seen, scores / scale, -np.inf)
@@ -258,6 +257,7 @@ def path() -> tuple[Array, Array]:
 
 
 # KL(softmax(z) ‖ even) = Σ_k I_k, I_k = Σ_j z⁽ᵏ⁾_j (p_j(1) − ∫₀¹ p_j(t) dt), p(t) = softmax(t z)
+@np.errstate(under="ignore")
 def kl_shares(terms: dict[str, Array], scale: float, causal: bool = True) -> dict[str, Array]:
     """How much each term z⁽ᵏ⁾ adds to the divergence of attention from even attention: [H n]."""
     s = np.sum(list(terms.values()), axis=0)
@@ -387,6 +387,7 @@ def selectability(keys: Array, strict: bool = True) -> tuple[Array, list[Array]]
 
 
 # least α = 1/(1 + Σ_k exp(max_w s_kw − s_jv)) over the places k ≠ j; the greatest has min_w
+@np.errstate(over="ignore", under="ignore")
 def guarantee(s: Array, query: int, i: int, key: int, j: int) -> Array:  # [n V] -> [2]
     """The least and greatest attention of a query at i to a key at j, over all texts of n tokens.
 

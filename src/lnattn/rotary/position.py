@@ -186,6 +186,7 @@ class ByDistance:
         return attention_of_curve(curve, self.sinks)[:, :near].sum(axis=1)
 
 
+@np.errstate(under="ignore")  # a distance far below the best has no share
 def attention_of_curve(
     curve: Float[np.ndarray, "head distance"], sinks: Float[np.ndarray, "head"] | None = None
 ) -> Float[np.ndarray, "head distance"]:

@@ -9,6 +9,7 @@ import checked
 import pytest
 import shapes
 from checked import pytest_assertion_pass, pytest_runtest_call  # noqa: F401  hooks of pytest
+from no_network import connections, reaches_no_host  # noqa: F401  fixtures of all tests
 
 checked.forget_silent_modules(Path(__file__).parent)
 

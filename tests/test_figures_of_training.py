@@ -287,12 +287,15 @@ def test_verdicts_are_coloured_and_framed_where_all_models_have_it_and_no_null()
 def test_distance_alone_is_less_its_mean_and_ringed_where_attention_is_on_the_token_before():
     """Head 0 has the larger score at distance 1, but attends to itself."""
     curve_of = np.array([[9.0, 6, 0], [1, 4, 1]])
-    known = Mock(curve=curve_of, null_curve=-curve_of / 3, sinks=None)
-    axes = rotary.distance_alone(Mock(RotaryStudy, n_heads=2, by_distance=known)).axes
-    assert [curve(ax, "the model") for ax in axes] == [[4, 1, -5], [-1, 2, -1]]
-    random = curve(axes[0], "weights in random order")
-    assert random == pytest.approx([-4 / 3, -1 / 3, 5 / 3])
-    assert [rings(ax) for ax in axes] == [[], [(1, 2)]]
+    alone = np.array([0.1, 0.6])
+    known = Mock(curve=curve_of, null_curve=-curve_of / 3, sinks=None, alone=alone)
+    figure = rotary.distance_alone(Mock(RotaryStudy, by_distance=known), named=1, far=2)
+    (ax,) = figure.axes
+    assert curve(ax, "head 1") == [-1, 2, -1]
+    assert [4, 1, -5] in [line.get_ydata().tolist() for line in ax.lines]
+    assert curve(ax, "weights in random order") == pytest.approx([-4 / 3, -1 / 3, 5 / 3])
+    assert "head 0" not in legend_colours(figure)
+    assert rings(ax) == [(1, 2)]
 
 
 def test_a_pair_is_turned_by_its_positions_and_its_angle_by_their_distance():

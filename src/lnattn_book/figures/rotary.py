@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,7 +13,6 @@ from matplotlib.patches import Circle
 
 from lnattn.rotary.position import attention_of_curve
 from lnattn.rotary.terms import DISTANCE_TERMS
-from lnattn_book.figures.position import head_grid
 from lnattn_book.page.style import (
     DISTANCE_COLOURS,
     DISTANCE_NAMES,
@@ -27,25 +27,32 @@ from lnattn_book.page.style import (
 from lnattn_book.studies.distance_terms import RotaryStudy
 
 
-def distance_alone(study: RotaryStudy) -> Figure:
-    """The term d of every head over the distance, beside that of weights in random order."""
-    figure, axes = head_grid(range(study.n_heads))
-    for head, ax in enumerate(axes):
-        for curve, colour, label in (
-            (study.by_distance.null_curve[head], GREY, "weights in random order"),
-            (study.by_distance.curve[head], DISTANCE_COLOURS["d"], "the model"),
-        ):
-            ax.plot(curve - curve.mean(), color=colour, label=label)
-    alone = attention_of_curve(study.by_distance.curve, study.by_distance.sinks)
-    previous = alone[:, 1].argmax()
-    ring(
-        axes[previous],
-        1,
-        (study.by_distance.curve[previous] - study.by_distance.curve[previous].mean())[1],
-    )
-    figure.supxlabel("distance Δ from query to key")
-    figure.supylabel("$T^d$ / scale, less its mean")
-    legend(figure)
+def distance_alone(study: RotaryStudy, named: int = 4, far: int = 100) -> Figure:
+    """The term d of every head over the distance, beside that of weights in random order.
+
+    named: how many heads have lines of their own, those in which the term counts most; far: the
+    last distance that is shown. Distances are logarithmic beyond 1.
+    """
+    figure, ax = plt.subplots(figsize=SINGLE)
+    curves = study.by_distance.curve - study.by_distance.curve.mean(axis=1, keepdims=True)
+    null_curves = study.by_distance.null_curve
+    null_curves = null_curves - null_curves.mean(axis=1, keepdims=True)
+    most = set(study.by_distance.alone.argsort()[-named:].tolist())
+    dashes = cycle(("-", "--", ":", "-."))
+    for head, curve in enumerate(curves):
+        (line,) = ax.plot(curve, color=DISTANCE_COLOURS["d"], linewidth=0.7)
+        if head in most:
+            line.set(linestyle=next(dashes), linewidth=1.8, label=f"head {head}")
+    ax.plot(null_curves[0], color=GREY, label="weights in random order")
+    ax.plot(null_curves[1:].T, color=GREY)
+    previous = attention_of_curve(study.by_distance.curve, study.by_distance.sinks)[:, 1].argmax()
+    ring(ax, 1, curves[previous, 1])
+    ax.set_xscale("symlog", linthresh=1, linscale=0.4)
+    ax.set_xlim(-0.2, far)
+    ticks = [tick for tick in (0, 1, 2, 5, 10, 20, 50, 100) if tick <= far]
+    ax.set_xticks(ticks, ticks)
+    ax.set(xlabel="distance Δ from query to key", ylabel="$T^d$ / scale, less its mean")
+    legend(figure, columns=3)
     return figure
 
 

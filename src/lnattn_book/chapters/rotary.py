@@ -237,8 +237,9 @@ def checks(
     be the same differs; phases: as from the function of that name; trained, levels: as for
     `twin_differences`.
     """
-    smollm2, llama = studies["SmolLM2"], studies["book-llama"]
-    by_hand, from_whole, from_six = (float(difference) for difference in apart.values())
+    smollm2 = studies["SmolLM2"]
+    llama = studies["book-llama"]
+    by_hand, from_whole, from_six = map(float, apart.values())
     moved = abs(float(scores[0] - scores[1]))
     yield says("Four terms, exactly, each a curve", from_whole < 1e-5, found=from_whole)
     yield says("the pair has the same score", moved < 1e-9, found=moved)
@@ -268,13 +269,14 @@ def _checks_of_distance(smollm2: RotaryStudy, llama: RotaryStudy) -> Iterator[Ch
     yield says("their shares of the variance add up", abs(share.sum(axis=0) - 1) < 1e-6)
     yield says("Its first layer has nine heads", len(alone) == 9, found=len(alone))
     yield says("the largest part in all nine heads", leads, len(alone) == 9)
-    least, most = alone[heads].min(), alone[heads].max()
-    yield says("In four heads distance alone makes 27 to 40 %", least, most, heads.sum() == 4)
+    ends = [alone[heads].min(), alone[heads].max()]
+    yield says("In four heads distance alone makes 27 to 40 %", ends, heads.sum() == 4)
     yield says("in the others at most 10 %", alone[~heads].max())
     yield says("gives the nearest ten 4 %", even, NEAR == 10)
     yield says("Head 3 would give them half", 3, 0.47 < nearest[3] < 0.53, found=nearest[3])
     yield says("the token just before 15 %", before[3], before.argmax() == 3)
-    favoured, of_llama = (one.by_distance.near_share(NEAR) > 2 * even for one in (smollm2, llama))
+    favoured = smollm2.by_distance.near_share(NEAR) > 2 * even
+    of_llama = llama.by_distance.near_share(NEAR) > 2 * even
     yield says(
         "Near keys are favoured in some heads of SmolLM2 and in all of book-llama",
         0 < favoured.sum() < len(favoured),
@@ -306,7 +308,8 @@ def _checks_of_words(smollm2: RotaryStudy, llama: RotaryStudy) -> Iterator[Check
     names = smollm2.pair_ranks.min(axis=1)
     own = llama.pair_ranks.min(axis=1)
     wrong = llama.chance_ranks.min(axis=1)
-    best, best_of_llama = (study.grid.interval()[:, 0].max() for study in (smollm2, llama))
+    best = smollm2.grid.interval()[:, 0].max()
+    best_of_llama = llama.grid.interval()[:, 0].max()
     yield says("its best head has a skill of 0.016", best)
     yield says(
         "of twenty names none is within the best hundred",
@@ -327,7 +330,7 @@ def _checks_of_words(smollm2: RotaryStudy, llama: RotaryStudy) -> Iterator[Check
 
 
 def _checks_of_twins(trained: Sequence[Twins], levels: Sequence[float]) -> Iterator[Check]:
-    early, later = (rotary_less_learned(twins) for twins in trained)
+    early, later = map(rotary_less_learned, trained)
     tokens = [tokens_seen(twins) for twins in trained]
     pairs = np.array([len(early.best), len(later.best)])
     losses = np.array([early.loss.mean(), later.loss.mean()])

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from common import peak_memory, random_first_layer, ratio, time_side_by_side
+from torch import Tensor
 
 from lnattn import fold, fold_relative, load_first_layer
 from lnattn.guarantees import EveryText
@@ -36,9 +37,10 @@ def run(quick: bool = False) -> dict[str, Any]:
         "gpt2 products": "matrix product alone, one head of GPT-2's shape",
         "gpt2 all": f"ours, {gpt2_heads} heads of GPT-2's shape",
     }
+    turned = turned_queries_and_keys(llama, length)  # one head; what makes them is not timed
     rotary = {
         names["one"]: lambda: ends(llama, length, heads=1),
-        names["products"]: lambda: rotary_products(llama, length),
+        names["products"]: lambda: rotary_products(*turned),
     }
     learned = {
         names["gpt2"]: lambda: ends(gpt2, THREE_PLACES, heads=1),
@@ -88,15 +90,19 @@ def ends(model: AnyFirstLayer, length: int, heads: int) -> None:
         texts.ends(torch.arange(texts.vocab_size))
 
 
-def rotary_products(model: RelativeFirstLayer, length: int) -> None:
-    """Queries turned to each distance times keys, the results thrown away."""
+def turned_queries_and_keys(model: RelativeFirstLayer, length: int) -> tuple[Tensor, Tensor]:
+    """Of head 0: all queries as at each distance from 1 on, [query place d_head], and all keys."""
     folded = fold_relative(model.attention)
     rows = model.embeddings.rows(slice(None))
     keys = folded.at_origin(folded.keys(rows))[0]
-    queries = folded.at_distances(folded.queries(rows), torch.arange(1, length))[0]
+    return folded.at_distances(folded.queries(rows), torch.arange(1, length))[0], keys
+
+
+def rotary_products(queries: Tensor, keys: Tensor) -> None:
+    """Queries turned to each distance times keys, the results thrown away."""
     for block in blocks(len(queries), len(keys), _SCORES):
         products = keys.new_empty(len(queries[block]), len(keys))
-        for place in range(length - 1):
+        for place in range(queries.shape[1]):
             torch.mm(queries[block, place], keys.mT, out=products)
 
 

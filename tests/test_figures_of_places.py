@@ -165,16 +165,16 @@ def test_amplified_is_the_ratio_of_means_from_a_line_at_1():
 
 def test_sinks_are_multiples_of_even_attention_with_either_sigma():
     """Queries 1, 2 and 3 see two, three and four keys."""
-    own = np.array([[0.5, 0.1, 0.2], [0.1, 0.7, 0.2], [0.3, 0.2, 0.1]])
+    own = np.array([[0.5, 0.1, 0.2], [0.1, 0.6, 0.5], [0.3, 0.2, 0.1]])
     with_own, with_ordinary = variance.fading_sinks(own, own / 2, bold=[2], named=[1]).axes
     for ax, times in ((with_own, 1), (with_ordinary, 0.5)):
         curves = [line for line in ax.get_lines() if len(line.get_xdata()) == 3]
-        by_hand = times * np.array([[1, 0.3, 0.8], [0.2, 2.1, 0.8], [0.6, 0.6, 0.4]])
+        by_hand = times * np.array([[1, 0.3, 0.8], [0.2, 1.8, 2], [0.6, 0.6, 0.4]])
         np.testing.assert_allclose([line.get_ydata() for line in curves], by_hand)
         assert [line.get_linestyle() for line in curves] == ["-", "--", "-"]
         assert [same_color(line.get_color(), BLACK) for line in curves] == [False, True, True]
         assert curves[0].get_xdata().tolist() == [1, 2, 3]
-        assert words(ax)["head 1"] == (2, pytest.approx(2.1 * times))
+        assert words(ax)["head 1"] == (3, pytest.approx(2 * times))
     assert title(with_own) == r"with its own $\sigma_0$"
 
 

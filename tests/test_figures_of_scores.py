@@ -143,6 +143,9 @@ def test_six_heat_maps_are_one_heads_terms_with_queries_down_on_one_scale():
         assert title(ax) == term_label(name)
         assert same_color(ax.spines["left"].get_edgecolor(), TERM_COLOURS[name])
         assert rings(ax) == [(1, 2)]
+    assert ticks(figure.axes[4], "x") == ticks(figure.axes[4], "y") == ["a", "b", "c"]
+    both_ways = terms.six_heat_maps(made, 1, ["a", "b", "c"], causal=False).axes[0]
+    np.testing.assert_allclose(image(both_ways), ROWS - ROWS.mean(axis=1, keepdims=True))
     assert (figure.get_supxlabel(), figure.get_supylabel()) == ("key token", "query token")
 
 

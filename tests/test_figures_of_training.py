@@ -78,6 +78,7 @@ def test_ratios_are_slow_over_fast_and_the_first_pairs_is_ringed():
     assert curve(left, "back")[:2] == pytest.approx([0.5, 0.4])
     assert points(named(right, "pair")) == [[0.25, 3], [0.5, 2.5]]
     assert edges(left.collections[0], 0.8) == pytest.approx([2, 3])
+    assert np.isfinite(left.collections[0].get_paths()[0].vertices).all()
     assert rings(left) == [(0.8, pytest.approx(2.5))]
     assert not rings(right)
     assert right.xaxis_inverted()
@@ -281,6 +282,7 @@ def test_verdicts_are_coloured_and_framed_where_all_models_have_it_and_no_null()
     assert [one.get_center()[1] for one in ax.patches if not one.get_fill()] == [0]
     assert ticks(ax, "x") == ["GPT-2", "null", "MiniLM"]
     assert [label.split()[-1] for label in ticks(ax, "y")] == list(rows)
+    assert ticks(ax, "y")[1] == "rare tokens vary more  K12"
     assert legend_colours(figure)["◐ in part"] == VERDICT_COLOURS[HOLDS_IN_PART].upper()
 
 

@@ -132,12 +132,12 @@ def run(args: argparse.Namespace) -> None:
         raise ResultError(f"{unknown[0]!r} is none of {', '.join(WHAT)}; name one of them.")
     wrong = []
     for name in args.what or WHAT:
-        for found in WHAT[name]():
-            words = f"not compared: {found.left_out}" if found.left_out else "agrees"
-            if found.differences:
+        for result in WHAT[name]():
+            words = f"not compared: {result.left_out}" if result.left_out else "agrees"
+            if result.differences:
                 words = "differs"
-                wrong.append(found.name)
-            print("\n  ".join([f"{found.name}: {words}", *found.differences]), flush=True)
+                wrong.append(result.name)
+            print("\n  ".join([f"{result.name}: {words}", *result.differences]), flush=True)
     if wrong:
         raise ResultError(f"{', '.join(wrong)}: other than what is frozen.")
 

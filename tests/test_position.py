@@ -255,6 +255,7 @@ def test_errors_are_over_texts_each_with_all_of_its_windows(folded, embeddings):
     texts = np.array([7, 0, 7, 3, 0, 3])
     bias = position_bias(folded, embeddings.W_P, [4, 9])
     found = measured_attention(folded, embeddings, ids, [4, 9], bias, texts)
+    assert found.texts is texts
     alone = measured_attention(folded, embeddings, ids, [4, 9], bias)
     np.testing.assert_allclose(found.mean, alone.mean, atol=1e-14)
     np.testing.assert_array_equal(found.text_skill, alone.text_skill)

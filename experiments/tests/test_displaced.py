@@ -114,18 +114,18 @@ def test_what_has_no_learned_positions_has_none_to_freeze(change, other):
 # ---- What the rules say --------------------------------------------------------------------------
 
 
-def arm(found, previous, difference=(0.0, 0.0, 0.5, 0.9)):
-    """Snapshots of three seeds or more; found, previous: [seed snapshot]; chance finds 0.05."""
+def arm(looks, previous, difference=(0.0, 0.0, 0.5, 0.9)):
+    """Snapshots of three seeds or more; looks, previous: [seed snapshot]; chance finds 0.05."""
     rows = {
         (seed, step): {
-            "found": found[seed][place],
+            "found": looks[seed][place],
             "chance": 0.05,
             "chance high": 0.06,
             "tokens": tokens,
             "previous": previous[seed][place],
             "difference": np.asarray(difference[place]) + 0.0005 * seed,
         }
-        for seed in range(len(found))
+        for seed in range(len(looks))
         for place, (step, tokens) in enumerate(
             [(64, 2**19), (512, 2**22), (1024, 2**23), (4096, 2**25)]
         )
@@ -250,12 +250,12 @@ def test_the_command_trains_asks_keeps_and_goes_on(tmp_path, monkeypatch, capsys
         args = displaced.parser().parse_args([*words, "--other-text", "--steps", str(steps)])
         displaced.run(args)
         answered = Snapshots.read(tmp_path / "results" / "displaced-untied")
-        kept = read_json(tmp_path / "kept" / "untied-0" / "training.json")
-        assert kept["step"] == steps == answered.table.index[-1][1]
+        record = read_json(tmp_path / "kept" / "untied-0" / "training.json")
+        assert record["step"] == steps == answered.table.index[-1][1]
     assert len(answered.table) == 2
     assert capsys.readouterr().out.count("looks-seed-0-step-64") == 2
-    assert kept["plan"]["unembedding"] == "own"
-    assert kept["corpus"]["train"][0]["file"] == "text.jsonl"
+    assert record["plan"]["unembedding"] == "own"
+    assert record["corpus"]["train"][0]["file"] == "text.jsonl"
     record = read_json(tmp_path / "results" / "displaced-untied" / "lost.json")
     assert "joining RUNS --every" in record["command"]
     end = load_first_layer(tmp_path / "kept" / "untied-0")

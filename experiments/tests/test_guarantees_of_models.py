@@ -36,44 +36,48 @@ def model():
 
 def test_what_is_frozen_is_by_guarantee(frozen, model):
     read(frozen / "guarantees.json")
-    found = Guaranteed.read(frozen)
-    assert found.queries.shape == (2, QUERIES)
-    assert found.null_least.shape == (1, 2, model.attention.n_heads, QUERIES)
-    asked = {"length": LENGTH, "query": int(found.queries[1, 2]), "key": int(found.keys[1, 2])}
+    guaranteed = Guaranteed.read(frozen)
+    assert guaranteed.queries.shape == (2, QUERIES)
+    assert guaranteed.null_least.shape == (1, 2, model.attention.n_heads, QUERIES)
+    asked = {
+        "length": LENGTH,
+        "query": int(guaranteed.queries[1, 2]),
+        "key": int(guaranteed.keys[1, 2]),
+    }
     by_hand = lnattn.guarantee(model, head=5, **asked)
-    assert found.least[0, 1, 5, 2] == pytest.approx(by_hand.least, abs=1e-6)
-    assert found.greatest[0, 1, 5, 2] == pytest.approx(by_hand.greatest, abs=1e-6)
+    assert guaranteed.least[0, 1, 5, 2] == pytest.approx(by_hand.least, abs=1e-6)
+    assert guaranteed.greatest[0, 1, 5, 2] == pytest.approx(by_hand.greatest, abs=1e-6)
     often = experiment.written(model, token_counts(model)[0])
     of_written = lnattn.guarantee(model, head=5, vocabulary=often, **asked)
-    assert found.least[1, 1, 5, 2] == pytest.approx(of_written.least, abs=1e-6)
+    assert guaranteed.least[1, 1, 5, 2] == pytest.approx(of_written.least, abs=1e-6)
     assert of_written.least >= by_hand.least
     assert not set(model.tokenizer.all_special_ids) & set(often.tolist())
 
 
 def test_main_predecessors_are_the_most_frequent(frozen, model):
-    found = Guaranteed.read(frozen)
+    guaranteed = Guaranteed.read(frozen)
     before = token_counts(model)[0].by_next
-    for query, key in zip(found.queries.ravel(), found.keys.ravel(), strict=True):
+    for query, key in zip(guaranteed.queries.ravel(), guaranteed.keys.ravel(), strict=True):
         column = before[:, [query]].toarray().ravel()
         assert column[key] == column.max() > 0
 
 
 def test_wrong_predecessors_are_those_of_other_pieces(frozen, model):
-    found = Guaranteed.read(frozen)
+    guaranteed = Guaranteed.read(frozen)
     order = np.random.default_rng(1).permutation(QUERIES)
-    wrong = found.keys[0, order[0]]
-    pair = {"query": int(found.queries[0, 0]), "key": int(wrong)}
+    wrong = guaranteed.keys[0, order[0]]
+    pair = {"query": int(guaranteed.queries[0, 0]), "key": int(wrong)}
     by_hand = lnattn.guarantee(model, head=3, length=LENGTH, **pair)
-    assert found.wrong[0, 3, 0] == pytest.approx(by_hand.least, abs=1e-6)
+    assert guaranteed.wrong[0, 3, 0] == pytest.approx(by_hand.least, abs=1e-6)
 
 
 def test_the_nearest_places_hold_the_query_and_nine_before(frozen, model):
     """Least of both: near places score their lowest, far ones their highest."""
-    found = Guaranteed.read(frozen)
-    low, high = EveryText(model, head=2, length=LENGTH).ends([int(found.queries[0, 1])])
+    guaranteed = Guaranteed.read(frozen)
+    low, high = EveryText(model, head=2, length=LENGTH).ends([int(guaranteed.queries[0, 1])])
     near = low[0, -NEAR:].exp().sum()
     far = high[0, :-NEAR].exp().sum()
-    assert found.near[0, 0, 2, 1] == pytest.approx(float(near / (near + far)), abs=1e-6)
+    assert guaranteed.near[0, 0, 2, 1] == pytest.approx(float(near / (near + far)), abs=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["llama-default", "gpt2"])

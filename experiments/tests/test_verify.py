@@ -34,12 +34,12 @@ def asked_of(words: list[str]) -> None:
 
 
 def test_the_command_names_what_agrees_what_differs_and_what_is_left_out(monkeypatch, capsys):
-    found = [
+    compared = [
         verify.Compared("one", []),
         verify.Compared("two", ["a differs by 3"]),
         verify.Compared("three", [], "its weights were not kept"),
     ]
-    monkeypatch.setitem(verify.WHAT, "sigma", lambda: iter(found))
+    monkeypatch.setitem(verify.WHAT, "sigma", lambda: iter(compared))
     with pytest.raises(ResultError, match="two: other than what is frozen"):
         asked_of(["sigma"])
     assert capsys.readouterr().out.splitlines() == [

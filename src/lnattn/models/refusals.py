@@ -125,7 +125,7 @@ def _left_as_they_are(config: Mapping[str, Any]) -> list[str]:
     if not isinstance(settings, Mapping):
         return []
     lists = [settings.get(name) for name in _LEFT_AS_THEY_ARE]
-    names = [name for found in lists if isinstance(found, list) for name in found]
+    names = [name for listed in lists if isinstance(listed, list) for name in listed]
     return [name for name in names if isinstance(name, str) and name]
 
 

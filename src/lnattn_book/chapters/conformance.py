@@ -70,10 +70,10 @@ def counts(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
 
 def names(record: Mapping[str, Any]) -> dict[str, str]:
     """Each library with its version; those of the frozen columns are the recorded ones."""
-    found = {name: record["columns"][key]["version"] for name, key in COLUMNS.items()}
+    versions = {name: record["columns"][key]["version"] for name, key in COLUMNS.items()}
     for name, package in (("eager", "transformers"), ("lnattn", "lnattn")):
-        found[name] = version(package)
-    return {name: f"{name} {of}" for name, of in found.items()}
+        versions[name] = version(package)
+    return {name: f"{name} {of}" for name, of in versions.items()}
 
 
 def changed_since_oldest(record: Mapping[str, Any]) -> pd.DataFrame:
@@ -101,9 +101,9 @@ def findings(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["library", "case", "verdict", "difference", "because"])
 
 
-def told(found: pd.DataFrame) -> pd.DataFrame:
+def told(verdicts: pd.DataFrame) -> pd.DataFrame:
     """Of `findings` a row for each reason, with its cases and the largest difference."""
-    by_reason = found.groupby(["library", "because"], sort=False)
+    by_reason = verdicts.groupby(["library", "because"], sort=False)
     rows = by_reason.agg(cases=("case", ", ".join), difference=("difference", "max")).reset_index()
     return rows[["library", "cases", "difference", "because"]]
 

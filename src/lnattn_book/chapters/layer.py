@@ -263,12 +263,12 @@ def checks(
     before = powers["before"]
     after = powers["after"]
     off = sums_of(weights).over_keys
-    one, two = asymmetry.values()
+    of_one_map, of_two_maps = asymmetry.values()
     yield says("the root of their length", abs(before - 0.5) < 0.05, found=before)
     yield says("they do not any more", abs(after) < 0.05, found=after)
     yield says("It is the row that sums to one", off < 1e-10, weights >= 0, found=off)
-    yield says("made by one map", one < 1e-10, found=one)
-    yield says("on real weights it is not", two > 0.01, found=two)
+    yield says("made by one map", of_one_map < 1e-10, found=of_one_map)
+    yield says("on real weights it is not", of_two_maps > 0.01, found=of_two_maps)
     yield says("All three agree to rounding", np.array(errors) < 1e-8, found=np.array(errors))
     yield from _checks_of_stacks(behaviour.loc["pre-LN"], behaviour.loc["post-LN"])
     yield from _checks_at_their_word(taken)

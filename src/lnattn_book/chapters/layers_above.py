@@ -136,10 +136,12 @@ def checks(
     yield from _checks_in_short(above_first(lone), deep)
 
 
-def _checks_of_pieces(tables: Mapping[str, LayersAbove], found: pd.DataFrame) -> Iterator[Check]:
-    """found: of `joining`."""
-    first = found.xs(0, level="layer")
-    above = above_first(found)
+def _checks_of_pieces(
+    tables: Mapping[str, LayersAbove], of_pieces: pd.DataFrame
+) -> Iterator[Check]:
+    """of_pieces: of `joining`."""
+    first = of_pieces.xs(0, level="layer")
+    above = above_first(of_pieces)
     yield says("MiniLM's first layer finds the predecessor of 27 %", first.found["minilm"])
     yield says("later ones 2 % at most", above.found.max())
     yield says("27 %, where chance gives 3 %", *first.loc["minilm", ["found", "chance"]])
@@ -155,11 +157,11 @@ def _checks_of_pieces(tables: Mapping[str, LayersAbove], found: pd.DataFrame) ->
     pieces = tables["whisper-tiny.en"].found.shape[-1]
     whisper = first.loc["whisper-tiny.en"]
     yield says("that of Whisper's decoder 5 of 300 pieces", whisper.found * pieces, pieces)
-    own = first.loc[["book-gpt2", "book-llama"]]
+    of_the_book = first.loc[["book-gpt2", "book-llama"]]
     yield says(
         "those of the book's own two fewer than exchanged pieces do",
-        own.found < own.chance,
-        found=own.found,
+        of_the_book.found < of_the_book.chance,
+        found=of_the_book.found,
     )
 
 
@@ -210,7 +212,8 @@ def _checks_of_seeds(
         above.found.max(),
         len(above) == 5,
     )
-    learned, rotary = (judged["S14"][name] for name in TWINS)
+    of_twins = [judged["S14"][name] for name in TWINS]
+    learned, rotary = of_twins
     of_rotary = [table.table()["alone"][1] for table in sets["twins, rotary"]]
     yield says(
         "accounts for .56 of the variance, with .54 to .58 in each of five seeds",
@@ -229,13 +232,13 @@ def _checks_of_seeds(
 
 
 def _checks_of_depth(deep: pd.DataFrame) -> Iterator[Check]:
-    found = deep["found, without their mean"]
+    shares = deep["found, without their mean"]
     yield says(
         "In no layer more than one of 300 pieces finds its predecessor",
         300,
-        found < 1.5 / 300,
+        shares < 1.5 / 300,
         len(deep) == 30,
-        found=found.max(),
+        found=shares.max(),
     )
     yield says("A lone token accounts for 0.45 of the variance in layer 1", deep.alone[1], 1)
     yield says(

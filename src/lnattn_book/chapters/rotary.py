@@ -306,7 +306,7 @@ def _checks_of_phases(phases: pd.DataFrame) -> Iterator[Check]:
 
 def _checks_of_words(smollm2: RotaryStudy, llama: RotaryStudy) -> Iterator[Check]:
     names = smollm2.pair_ranks.min(axis=1)
-    own = llama.pair_ranks.min(axis=1)
+    pairs = llama.pair_ranks.min(axis=1)
     wrong = llama.chance_ranks.min(axis=1)
     best = smollm2.grid.interval()[:, 0].max()
     best_of_llama = llama.grid.interval()[:, 0].max()
@@ -318,14 +318,14 @@ def _checks_of_words(smollm2: RotaryStudy, llama: RotaryStudy) -> Iterator[Check
         found=names.min(),
     )
     yield says("the best head has more", best_of_llama > best, found=best_of_llama)
-    better = (wrong < own).sum()
+    better = (wrong < pairs).sum()
     yield says(
         "the wrong first word ranks better in ten of fifteen",
         better == 10,
-        len(own) == 15,
+        len(pairs) == 15,
         found=better,
     )
-    least = min(names.min(), own.min())
+    least = min(names.min(), pairs.min())
     yield says("no name's first word is among the hundred best keys", least > 100, found=least)
 
 

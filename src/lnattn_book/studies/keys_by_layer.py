@@ -102,17 +102,19 @@ def decide_layers(
         ]
         for ids in progress_bar(windows, "windows")
     ]
-    unselectable, rank, auroc = (
-        np.array([[[getattr(head, name) for head in layer] for layer in text] for text in decided])
+    by_name = {
+        name: np.array(
+            [[[getattr(head, name) for head in layer] for layer in text] for text in decided]
+        )
         for name in Decided._fields
-    )
+    }
     seconds = round(time.perf_counter() - begun, 1)
     facts = {"windows": len(windows), "keys": windows.shape[1], "seconds": seconds}
     return LayerVerdicts(
         # From [window layer head components …] and [window layer head].
-        unselectable=np.moveaxis(unselectable, (3, 0), (0, 3)),
-        rank=np.moveaxis(rank, 0, 2),
-        auroc=np.moveaxis(auroc, (3, 4, 0), (0, 1, 4)),
+        unselectable=np.moveaxis(by_name["unselectable"], (3, 0), (0, 3)),
+        rank=np.moveaxis(by_name["rank"], 0, 2),
+        auroc=np.moveaxis(by_name["auroc"], (3, 4, 0), (0, 1, 4)),
         record=provenance(**(source or {}), **facts),
     )
 

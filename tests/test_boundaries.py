@@ -271,6 +271,11 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
         SHAPE,
         "1/σ covers 16",
     ),
+    (
+        lambda p: lnattn.position_bias(p.folded, p.embeddings.W_P, [1], torch.ones(CONTEXT)),
+        SHAPE,
+        "not a Tensor; make one with inverse_sigma_bands",
+    ),
     (lambda p: lnattn.position_bias(p.local, p.embeddings.W_P, [1]), SHAPE, "the last 3"),
     (lambda p: bias.share_of_context(0), SHAPE, "n_positions"),
     (lambda p: sigma.inverse_sigma_bands(p.embeddings, 1e-5, block=0), SHAPE, "block"),

@@ -31,6 +31,7 @@ _MADE_BY = {
     "Embeddings": "take the `embeddings` of lnattn.load_first_layer(name)",
     "FoldedAttention": "make one with lnattn.fold(model.attention)",
     "FoldedRelative": "make one with lnattn.fold_relative(model.attention)",
+    "InverseSigma": "make one with inverse_sigma_bands(embeddings, folded.eps)",
     "LayerNorm": "take the `ln` of an AttentionLayer",
     "Neighbours": "make one with Neighbours.before(counts.bigrams)",
     "PositionBias": "make one with lnattn.position_bias(folded, W_P, queries)",

@@ -18,7 +18,7 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention, first_block, softmax_over_keys
 from lnattn.attention.terms import check_indices
 from lnattn.errors import ShapeError
-from lnattn.inputs import matrix, whole_number
+from lnattn.inputs import matrix, require, whole_number
 from lnattn.position.sigma import InverseSigma
 
 
@@ -126,11 +126,12 @@ def position_bias(
     first_block(folded)
     W_P = matrix(W_P, "W_P", "position d_model", (None, folded.d_model))
     places = check_indices(queries, len(W_P), "position", "the context")
-    if inverse_sigma is not None and len(inverse_sigma.mean) != len(W_P):
-        raise ShapeError(
-            f"1/σ covers {len(inverse_sigma.mean)} positions but W_P has {len(W_P)}; take both "
-            "from one model."
-        )
+    if inverse_sigma is not None:
+        covered = len(require(inverse_sigma, InverseSigma, "inverse_sigma").mean)
+        if covered != len(W_P):
+            raise ShapeError(
+                f"1/σ covers {covered} positions but W_P has {len(W_P)}; take both from one model."
+            )
     if folded.window is not None:
         raise ShapeError(
             "position studies need a layer whose queries see all earlier keys; this one sees only "

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from types import SimpleNamespace
+
 import pytest
 import torch
 import transformers as hf
@@ -133,6 +136,12 @@ def test_adapters_beside_the_weights_are_refused():
     model = model_of("gpt2")
     model.transformer.h[0].attn.c_attn = Adapted(model.transformer.h[0].attn.c_attn)
     assert "merge_and_unload" in complaint(PeftModel(model))
+
+
+def test_virtual_tokens_are_refused():
+    model = PeftModel(model_of("gpt2"))
+    model.peft_config = {"default": SimpleNamespace(is_prompt_learning=True)}
+    assert re.search("virtual tokens.*get_base_model", complaint(model))
 
 
 def test_what_is_no_model_of_transformers():

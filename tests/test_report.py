@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import html.parser
 import json
+import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import families
 import numpy as np
 import odd_models
+import pandas as pd
 import pytest
 import torch
 from families import LEARNED_EACH, RELATIVE_EACH, VOCAB, config_of, make
@@ -45,7 +47,7 @@ from lnattn.reporting import drawing, fold_error, keys, pieces, positions, sigma
 from lnattn.reporting.about import facts
 from lnattn.reporting.evidence import Evidence
 from lnattn.reporting.heads import HeadsOnText, heads_on_text, listed
-from lnattn.reporting.part import Part, plain
+from lnattn.reporting.part import Part, Table, plain
 from lnattn.reporting.report import PARTS, Report
 from lnattn.rotary.fold import MeanVectors, fold_relative
 from lnattn.text import counting
@@ -505,6 +507,13 @@ def test_long_curves_keep_their_lows_and_highs():
 def test_plain_values_for_json():
     value = {"a": np.array([1.0, np.nan]), "b": (np.int64(2), np.bool_(True)), "c": np.float32(0.1)}
     assert plain(value) == {"a": [1.0, None], "b": [2, True], "c": 0.1}
+
+
+def test_what_rounds_to_zero_in_a_table_has_no_sign():
+    small = pd.DataFrame({"share": [-1e-4, -0.5], "skill": [-1e-4, -0.25], "as it is": [-0.0, 1.0]})
+    text = Table("Small", small, {"share": ".1%", "skill": ".2f"}).html()
+    cells = re.findall("<td[^>]*>([^<]*)<", text)
+    assert cells == ["0.0%", "0.00", "0.0", "-50.0%", "-0.25", "1.0"]
 
 
 def test_heads_in_words():

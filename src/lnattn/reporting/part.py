@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+#: How a negative number prints that rounds to zero.
+_MINUS_ZERO = re.compile(r"-[0.]+%?")
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class Figure:
 class Table:
     """Rows for reading. title: over them; formats: column → format specification.
 
-    A column without a format is shown as its values print.
+    A column without a format is shown as its values print; a number that rounds to zero has no sign.
     """
 
     title: str
@@ -131,5 +135,7 @@ def plain(value: Any) -> Any:
 def _cell(value: Any, spec: str) -> str:
     missing = value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))
     text = "–" if missing else format(value, spec) if spec else str(value)
+    if not isinstance(value, str) and _MINUS_ZERO.fullmatch(text):
+        text = text.removeprefix("-")
     kind = "" if isinstance(value, str) else ' class="lr-number"'
     return f"<td{kind}>{html.escape(text)}</td>"

@@ -28,7 +28,8 @@ class Figure:
 class Table:
     """Rows for reading. title: over them; formats: column → format specification.
 
-    A column without a format is shown as its values print; a number that rounds to zero has no sign.
+    A column without a format is shown as its values print; a number that rounds to zero has no
+    sign.
     """
 
     title: str

@@ -415,8 +415,10 @@ class RelativeFamily(Family):
     def _rotation(self) -> Rotation | None:
         kind = self.layout.positions
         if kind == "gptj":
-            tables = self.module_at(f"{self.prefix}rotary_emb")
-            table = getattr(tables, "embed_positions", None)
+            name = ("embed_positions",)
+            # Before transformers 5.24 each layer's attention has a table.
+            table = self.told(f"{self.layout.block}.{self.layout.attention}", name, None)
+            table = self.told("rotary_emb", name, table)
             return position_tables.gptj(self.skeleton, self.full_config, self.mixer.head_dim, table)
         if kind != "rotary" or not getattr(self.mixer, "use_rope", True):
             return None

@@ -12,8 +12,11 @@ from pathlib import Path
 import datasets
 import pytest
 from fake_data_sets import DataSet, serving
+from huggingface_hub import constants
 from test_counting import as_dicts, by_counter, make_documents, make_tokenizer, write_jsonl
 
+from lnattn.errors import CorpusError
+from lnattn.models import hub
 from lnattn.text.corpora import Corpus
 from lnattn.text.counts import Counts
 
@@ -129,6 +132,17 @@ def test_a_name_is_of_the_hub_where_no_file_has_it(tmp_path, monkeypatch):
     assert not Corpus(("imdb", "imdb")).is_on_the_hub
     write_jsonl(tmp_path / "imdb", ["w1"])
     assert not Corpus(("imdb",)).is_on_the_hub
+
+
+def test_a_list_of_a_data_sets_files_is_not_read_without_end(monkeypatch, data):
+    with serving(DataSet("owner/texts", COMMIT, data[0])) as served:
+        monkeypatch.setattr(constants, "ENDPOINT", served.url)
+        corpus = Corpus(("owner/texts",))
+        assert corpus.pinned().revision == COMMIT
+        assert Corpus(("owner/texts",), revision="main").pinned().revision == COMMIT
+        monkeypatch.setattr(hub, "LONGEST_LIST", 50)
+        with pytest.raises(CorpusError, match=r"owner/texts is longer than 50 bytes.*HF_ENDPOINT"):
+            corpus.pinned()
 
 
 def test_what_the_library_is_asked_for_of_a_set_of_the_hub(tmp_path, monkeypatch):

@@ -316,7 +316,7 @@ def test_no_more_of_a_file_is_taken_than_the_hub_lists(server, tmp_path, name, w
 @pytest.mark.parametrize("way", [(MIB, 10_000, 0.0, False), (FOLDED, 1, 0.0, True)], ids=len)
 def test_no_more_of_a_list_is_read_than_a_list_can_be(server, way):
     server.faults[f"revision/{COMMIT}"] = [("more", *way)]
-    with pytest.raises(HubError, match=naming("no list of a model's files")):
+    with pytest.raises(HubError, match=naming("no list of files")):
         load_first_layer(NAME)
 
 

@@ -126,30 +126,38 @@ def why_unreachable(pin: Pin, seconds: float = 3.0) -> str | None:
 
 
 def _files(pin: Pin, seconds: float | None = None) -> dict[str, int | None]:
-    """Names of a model's files and their bytes; `HubError` where the hub does not say.
-
-    The list is read no further than a list can be long, however much comes, packed or not.
-    """
-    seconds = seconds or TIMEOUT
+    """Names of a model's files and their bytes; `HubError` where the hub does not say."""
     revision = quote(pin.revision, safe="")
-    address = f"{constants.ENDPOINT}/api/models/{pin.repo}/revision/{revision}?blobs=true"
     with hub_errors(pin.repo):
-        body = bytearray()
-        ends = time.monotonic() + 2 * seconds
-        session = get_session()
-        with session.stream("GET", address, headers=build_hf_headers(), timeout=seconds) as answer:
-            hf_raise_for_status(answer)
-            for chunk in answer.iter_bytes():
-                body += chunk
-                if len(body) > LONGEST_LIST:
-                    raise HubError(
-                        f"what the hub lists of {pin.repo} is longer than {LONGEST_LIST:,} bytes, "
-                        "so it is no list of a model's files; check HF_ENDPOINT."
-                    )
-                if time.monotonic() > ends:
-                    raise HubError(f"the hub lists the files of {pin.repo} too slowly; try later.")
-        listed = json.loads(body)["siblings"] or ()
+        told = what_is_listed(
+            pin.repo, f"models/{pin.repo}/revision/{revision}?blobs=true", seconds or TIMEOUT
+        )
+        listed = told["siblings"] or ()
         return {str(file["rfilename"]): _size_of(file) for file in listed}
+
+
+def what_is_listed(repo: str, path: str, seconds: float) -> Any:
+    """What the hub says of a model or a data set at a path of its API.
+
+    It is read no further than a list can be long, however much comes, packed or not: then
+    `HubError`. What the client raises passes as it is.
+    """
+    body = bytearray()
+    ends = time.monotonic() + 2 * seconds
+    address = f"{constants.ENDPOINT}/api/{path}"
+    session = get_session()
+    with session.stream("GET", address, headers=build_hf_headers(), timeout=seconds) as answer:
+        hf_raise_for_status(answer)
+        for chunk in answer.iter_bytes():
+            body += chunk
+            if len(body) > LONGEST_LIST:
+                raise HubError(
+                    f"what the hub lists of {repo} is longer than {LONGEST_LIST:,} bytes, so it is "
+                    "no list of files; check HF_ENDPOINT."
+                )
+            if time.monotonic() > ends:
+                raise HubError(f"the hub lists the files of {repo} too slowly; try later.")
+    return json.loads(body)
 
 
 def _size_of(file: Mapping[str, Any]) -> int | None:

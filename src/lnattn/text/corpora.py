@@ -20,15 +20,16 @@ from functools import lru_cache
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from huggingface_hub import HfApi
 from huggingface_hub.errors import (
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
 
-from lnattn.errors import CorpusError, one_line
+from lnattn.errors import CorpusError, HubError, one_line
+from lnattn.models.hub import what_is_listed
 from lnattn.progress import say
 from lnattn.storage import sha256_of_file
 
@@ -145,8 +146,11 @@ class Corpus:
         if not self.is_on_the_hub:
             return self
         with _errors(self.name, _OF_A_SET), contextlib.suppress(OfflineModeIsEnabled):
-            info = HfApi().dataset_info(self.sources[0], revision=self.revision, timeout=30)
-            return replace(self, revision=info.sha)
+            path = f"datasets/{self.sources[0]}"
+            if self.revision is not None:
+                path += f"/revision/{quote(self.revision, safe='')}"
+            told = what_is_listed(self.name, path, seconds=30)
+            return replace(self, revision=str(told["sha"]))
         return replace(self, stream=False)  # what is cached can be read, and not streamed
 
     def described(self) -> list[dict[str, object]]:
@@ -434,6 +438,8 @@ def _errors(name: str, mend: str, files: Sequence[str] = ()) -> Iterator[None]:
         yield
     except CorpusError:
         raise
+    except HubError as error:  # a sentence already
+        raise CorpusError(str(error)) from error
     except Exception as error:  # half a dozen libraries, each with errors of its own
         if place := _unusable_cache(error, files):
             raise CorpusError(

@@ -258,3 +258,24 @@ def test_messages_are_cut_in_their_middle(length):
     assert cut[0] == "b"
     assert cut[-1] == "d"
     assert one_line("x" * length, length) == "x" * length
+
+
+_WITHOUT_A_CLIENT = """
+import lnattn
+from importlib import import_module
+for module in ("lnattn.models.checkpoints", "lnattn.text.corpora"):
+    try:
+        import_module(module)
+    except lnattn.LnattnError as error:
+        print(error)
+"""
+
+
+def test_a_number_of_seconds_that_is_none_is_one_sentence():
+    env = {**os.environ, "HF_HUB_ETAG_TIMEOUT": "x"}
+    command = [sys.executable, "-c", _WITHOUT_A_CLIENT]
+    ran = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    lines = ran.stdout.splitlines()
+    assert len(lines) == 2
+    assert all("'x'" in line and "HF_HUB_ETAG_TIMEOUT" in line for line in lines)

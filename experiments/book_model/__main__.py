@@ -3,6 +3,7 @@
 train   byte-level BPE and a model on texts (.jsonl, .parquet or .txt), early stopping on held-out
         text, resumable
 embed   take a finished run into data/ as book-gpt2 or book-llama
+keep    copy the end of a run that a page tells to data/trainings, so that it can be asked again
 look    the heads of every checkpoint of a run, or of several runs, side by side
 """
 
@@ -15,6 +16,7 @@ from pathlib import Path
 from experiments.book_model.book_model import train_book_model
 from experiments.book_model.embed import embed
 from experiments.book_model.forward import fastest_precision
+from experiments.book_model.keep import keep_end
 from experiments.book_model.loop import default_device
 from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.snapshot_tables import look_of, save_snapshots, shape_of
@@ -77,6 +79,10 @@ def parser() -> argparse.ArgumentParser:
     subparser = tasks.add_parser("embed")
     subparser.add_argument("run")
     subparser.set_defaults(run_task=lambda args: print(embed(args.run)))
+    subparser = tasks.add_parser("keep")
+    subparser.add_argument("run")
+    subparser.add_argument("--out", required=True, metavar="FOLDER")
+    subparser.set_defaults(run_task=lambda args: print(keep_end(args.run, args.out)))
     subparser = tasks.add_parser("look")
     subparser.add_argument("run", nargs="+")
     subparser.add_argument("--out", required=True, metavar="FOLDER")

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer, GPT2LMHeadModel, LlamaForCausalLM
 
 from experiments.book_model import loop
+from experiments.book_model.__main__ import parser as book_model
 from experiments.book_model.book_model import train_book_model
 from experiments.book_model.loop import held_out_loss, windows
 from experiments.book_model.plan import TrainingPlan
@@ -76,6 +77,20 @@ def test_the_folder_is_a_complete_hugging_face_model(uninterrupted, corpus) -> N
     assert record["held_out_loss"] == pytest.approx(held_out_loss(model, stream, 16), abs=1e-6)
     assert record["weights_sha256"] == sha256_of_file(uninterrupted / "model.safetensors")
     assert record["corpus"]["train"][0]["sha256"] == sha256_of_file(corpus[0])
+
+
+def test_the_end_of_a_run_is_kept_by_a_command(corpus, tmp_path, capsys) -> None:
+    run = tmp_path / "run"
+    plan = replace(TINY, steps=64, evaluate_every=64)
+    train_book_model([corpus[0]], [corpus[1]], run, plan, device="cpu", progress=False)
+    end = tmp_path / "end"
+    args = book_model().parse_args(["keep", str(run), "--out", str(end)])
+    args.run_task(args)
+    assert capsys.readouterr().out.strip() == str(end)
+    at_the_end = load_file(run / "checkpoint" / "step-000064.safetensors")
+    assert all(torch.equal(weight, at_the_end[name]) for name, weight in _weights(end).items())
+    assert len(at_the_end) > 5
+    assert read_json(end / "training.json")["step"] == 64
 
 
 def test_training_lowers_the_held_out_loss(uninterrupted) -> None:

@@ -3,7 +3,7 @@
 "use strict";
 
 (() => {
-  const { chosen, go, make, mount, options, plain, tokenElement } = lnattnExplorer;
+  const { chosen, go, make, mount, options, plain } = lnattnExplorer;
   const { everyText, longestText } = lnattnFirstLayer;
   const { asked, link, tokenBox } = lnattnTokens;
   const { percent } = lnattnTerms;

@@ -66,7 +66,7 @@ def results_of(name: str) -> Iterator[str]:
 def sigma() -> Iterator[Compared]:
     """What one σ for all tokens changes."""
     for model in results_of("sigma"):
-        frozen, _ = read_result(data_folder() / "results" / model, "sigma")
+        frozen = read_result(data_folder() / "results" / model, "sigma")[0]
         yield compared(f"{model}/sigma", frozen, lambda name=model: constant_sigma(name)[0], 1e-4)
 
 
@@ -107,7 +107,7 @@ def early_and_late() -> Iterator[Compared]:
     end = embedded(END)
     counts = Counts.load(data_folder() / END / "counts.npz")
     for what in ("looks", "lost"):
-        frozen, _ = read_result(folder, what)
+        frozen = read_result(folder, what)[0]
         last = frozen["step"] == end.step
         rows = {name: values[last] for name, values in frozen.items()}
 

@@ -96,29 +96,21 @@ def test_a_macro_is_not_the_beginning_of_another_name():
 
 
 def app_of(builder: str, form: str, **handlers: dict):
-    policies: list[str] = []
     registry = SimpleNamespace(translation_handlers=handlers)
-    made = SimpleNamespace(
-        builder=SimpleNamespace(name=builder, format=form),
-        registry=registry,
-        set_html_assets_policy=policies.append,
-    )
-    return made, policies
+    return SimpleNamespace(builder=SimpleNamespace(name=builder, format=form), registry=registry)
 
 
 def test_one_file_knows_all_parts_of_html():
-    app, policies = app_of("singlehtml", "html", html={"a": 1, "b": 2}, singlehtml={"b": 3})
+    app = app_of("singlehtml", "html", html={"a": 1, "b": 2}, singlehtml={"b": 3})
     other_builders.know_all_parts(app)
     assert app.registry.translation_handlers["singlehtml"] == {"a": 1, "b": 3}
-    assert policies == ["always"]
-    app, policies = app_of("html", "html", html={"a": 1})
+    app = app_of("html", "html", html={"a": 1})
     other_builders.know_all_parts(app)
     assert app.registry.translation_handlers == {"html": {"a": 1}}
-    assert policies == []
 
 
 def test_text_has_what_is_inside_a_part_that_it_does_not_know():
-    app, _ = app_of("text", "text", html={"card": 1, "paragraph": 2}, text={"own": 3})
+    app = app_of("text", "text", html={"card": 1, "paragraph": 2}, text={"own": 3})
     other_builders.know_all_parts(app)
     known = app.registry.translation_handlers["text"]
     assert known.keys() == {"card", "own"}, "a paragraph is the writer's own"
@@ -128,7 +120,7 @@ def test_text_has_what_is_inside_a_part_that_it_does_not_know():
 @pytest.mark.parametrize(("form", "width"), [("text", 34), ("html", 33.5)])
 def test_columns_of_text_are_whole(form, width):
     table = nodes.tgroup("", nodes.colspec(colwidth=33.5))
-    app, _ = app_of(form, form)
+    app = app_of(form, form)
     other_builders.whole_columns(app, table, "page")
     assert table[0]["colwidth"] == width
 
@@ -142,7 +134,7 @@ def test_the_one_page_leads_to_its_files(tmp_path):
         ("singlehtml", 1, ""),
     ):
         page.write_text(text)
-        app, _ = app_of(builder, "html")
+        app = app_of(builder, "html")
         app.config = SimpleNamespace(root_doc="book/index")
         app.builder.get_outfilename = lambda _page: str(page)
         other_builders.lead_to_its_files(app, error)

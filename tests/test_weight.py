@@ -128,11 +128,16 @@ def test_mathjax_leaves_pages_without_a_formula():
         "_static/mathjax/tex.js",
     ]
     equations = SimpleNamespace(data={"has_equations": {"with": True, "without": False}})
-    sphinx = SimpleNamespace(env=SimpleNamespace(get_domain=lambda _name: equations))
+    pages = SimpleNamespace(get_domain=lambda _name: equations)
+    sphinx = SimpleNamespace(env=pages, builder=SimpleNamespace(name="html"))
     for page, wanted in (("with", mathjax + kept), ("without", kept), ("front", kept)):
         context = {"script_files": mathjax + kept}
         weight.load_mathjax_where_formulas_are(sphinx, page, "page.html", context, None)
         assert context["script_files"] == wanted
+    sphinx.builder.name = "singlehtml"  # one page with the formulas of all
+    context = {"script_files": mathjax + kept}
+    weight.load_mathjax_where_formulas_are(sphinx, "front", "page.html", context, None)
+    assert context["script_files"] == mathjax + kept
 
 
 def test_scripts_wait_for_the_page_but_for_the_settings():

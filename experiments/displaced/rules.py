@@ -72,20 +72,22 @@ def of_seeds(runs: Snapshots) -> pd.DataFrame:
     )
 
 
-def same_seeds(arms: Mapping[str, Snapshots], *names: str) -> list[pd.DataFrame]:
+def same_seeds(arms: Mapping[str, Snapshots], *names: str) -> dict[str, pd.DataFrame]:
     """`of_seeds` of these arms, of the seeds that all of them have; too few are a `ResultError`."""
-    tables = [of_seeds(arms[name]) for name in names]
-    shared = sorted(set.intersection(*(set(table.index) for table in tables)))
+    tables = {name: of_seeds(arms[name]) for name in names}
+    shared = sorted(set.intersection(*(set(table.index) for table in tables.values())))
     if len(shared) < FEWEST:
         raise ResultError(
             f"{len(shared)} seeds are finished in {' and '.join(names)}; the rules need {FEWEST}."
         )
-    return [table.loc[shared] for table in tables]
+    return {name: table.loc[shared] for name, table in tables.items()}
 
 
 def staying(arms: Mapping[str, Snapshots]) -> Answer:
     """Rule 1: does joining stay where positions are frozen?"""
-    control, frozen = same_seeds(arms, "control", "frozen")
+    tables = same_seeds(arms, "control", "frozen")
+    control = tables["control"]
+    frozen = tables["frozen"]
     mean, low, high = mean_and_interval((frozen["left"] - control["left"]).to_numpy())
     displaced = frozen["displaced"][frozen["joins"]]
     few_join = min(control["joins"].sum(), frozen["joins"].sum()) < 2
@@ -102,7 +104,9 @@ def staying(arms: Mapping[str, Snapshots]) -> Answer:
 
 def coming_first(arms: Mapping[str, Snapshots]) -> Answer:
     """Rule 2: do pairs come first without the tie?"""
-    control, untied = same_seeds(arms, "control", "untied")
+    tables = same_seeds(arms, "control", "untied")
+    control = tables["control"]
+    untied = tables["untied"]
     mean, low, high = mean_and_interval(untied["lead"].to_numpy())
     _, least_of_control, _ = mean_and_interval(control["lead"].to_numpy())
     _, least_apart, _ = mean_and_interval((control["lead"] - untied["lead"]).to_numpy())

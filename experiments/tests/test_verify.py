@@ -59,7 +59,7 @@ def test_one_sigma_for_all_tokens_is_computed_again(monkeypatch, capsys):
     assert capsys.readouterr().out == "book-gpt2/sigma: agrees\n"
 
     def other(name: str):
-        frozen, _ = read_result(data_folder() / "results" / name, "sigma")
+        frozen = read_result(data_folder() / "results" / name, "sigma")[0]
         return {**frozen, "auroc": frozen["auroc"] + 0.01}, {}
 
     monkeypatch.setattr(verify, "constant_sigma", other)

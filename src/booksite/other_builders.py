@@ -23,8 +23,6 @@ def know_all_parts(app: Sphinx) -> None:
 
     Of a part that only HTML knows, plain text has what is in it.
     """
-    if app.builder.name == "singlehtml":  # whose one page is the front page, which has no formula
-        app.set_html_assets_policy("always")
     handlers = app.registry.translation_handlers
     name = app.builder.name
     general = handlers.get(app.builder.format, {})

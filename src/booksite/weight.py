@@ -176,8 +176,11 @@ def load_mathjax_where_formulas_are(
 ) -> None:
     """`html-page-context`: take MathJax out of pages without a formula of their own.
 
-    Sphinx loads it on the front page, too, because pages of its table of contents have some.
+    Sphinx loads it on the front page, too, because pages of its table of contents have some. In a
+    book of one page, that page has them all.
     """
+    if app.builder.name == "singlehtml":
+        return
     has_formulas = app.env.get_domain("math").data["has_equations"].get(page, False)
     if not has_formulas:
         context["script_files"] = [

@@ -408,13 +408,11 @@ def robustness_checks(
     at_32 = arrived[32]
     yield says("two seeds a setting", seeds == 2)
     yield says(
-        "At width 8 RMSNorm takes 1.27 times as long as LayerNorm [1.07, 1.47], at 16 0.93 times",
+        "At width 8 RMSNorm takes 1.27 times as long as LayerNorm [1.07, 1.47]",
         8,
         (at_8.value, at_8.low, at_8.high),
-        16,
-        at_16.value,
     )
-    yield says("and at 32 as long", 32, at_32.value == 1)
+    yield says("At widths 16 and 32 it takes no longer", 16, 32, at_16.value <= 1, at_32.value <= 1)
     others = [name for name in normals.arms if name != "layernorm"]
     one_other = others[0]
     several = others[1:]

@@ -51,8 +51,8 @@ def checks(record: Mapping[str, Any], missing: float) -> Iterator[Check]:
         plan["heads"] == 8,
     )
     yield says("vocabulary of 8,192 tokens", plan["vocab_size"])
-    yield says("68 million tokens of English Wikipedia", record["tokens"]["train"])
-    yield says("shown a hundred million tokens", 9.5e7 < seen < 10.5e7, found=seen)
+    yield says("68 million tokens in all", record["tokens"]["train"])
+    yield says("was shown a hundred million", 9.5e7 < seen < 10.5e7, found=seen)
     yield says("At step 1,024 the planned length was cut from 16,000 steps to 12,288", steps)
     yield says("Within the first tenth of its training", passed <= 0.1, found=passed)
     yield says("it ends about a nat below them", 0.9 < gained < 1.2, found=gained)

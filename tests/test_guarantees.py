@@ -259,3 +259,17 @@ def test_each_query_has_a_key():
         every.attention_to_each([1, 2], 2, [3])
     with pytest.raises(TokenError, match="place 3 holds the query"):
         every.attention([1], 3)
+
+
+@pytest.mark.parametrize("kind", EACH)
+def test_what_is_never_looked_at(kind):
+    """Of all queries and places, one by one: the greatest attention, and the highest score."""
+    _, layer = model_and_layer(kind)
+    texts = EveryText(layer, head=0, length=LENGTH)
+    every = torch.arange(texts.vocab_size)
+    most = torch.stack([texts.attention(every, at)[1] for at in texts.free])
+    scores = torch.stack([texts.scores(every, at, every) for at in texts.free])
+    never = texts.never()
+    assert torch.equal(never.half, (most <= 0.5).all(dim=0).all(dim=0))
+    missed = scores.amax(dim=2, keepdim=True) - scores
+    assert torch.equal(never.first, (missed > guarantees.TIE).all(dim=0).all(dim=0))

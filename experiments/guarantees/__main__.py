@@ -102,25 +102,11 @@ def found_in(texts: EveryText, asked: Asked) -> Found:
 
 
 def never_in(model: AnyFirstLayer, head: int) -> Float[np.ndarray, "what"]:
-    """Shares of keys that never get more than half, and that never come first (to 1e-5 nats).
-
-    The nearest places are asked first, of each place only keys that are still missing, and only
-    queries that give some key enough there.
-    """
-    texts = texts_of(model, head, None)
-    every = torch.arange(texts.vocab_size)
-    low, high = texts.ends(every)
-    missing = torch.ones(2, texts.vocab_size, dtype=torch.bool)
-    for at in sorted(texts.free, key=lambda place: abs(texts.place - place)):
-        others = torch.arange(texts.length) != at
-        for what, needed in enumerate([low[:, others].logsumexp(1), high[:, at] - 1e-5]):
-            able = (high[:, at] > needed - 1e-4).nonzero()[:, 0]
-            keys = missing[what].nonzero()[:, 0]
-            if not len(keys):
-                continue
-            missing[what, keys] = texts.leads(able, at, keys, needed[able]) < 0
-    print(f"{model.name}, head {head}: asked", flush=True)
-    return missing.double().mean(dim=1).numpy()
+    """Shares of keys that never get more than half, and that never come first."""
+    begun = time.perf_counter()
+    never = texts_of(model, head, None).never()
+    print(f"{model.name}, head {head}: {time.perf_counter() - begun:.0f} s", flush=True)
+    return np.array([float(never.half.double().mean()), float(never.first.double().mean())])
 
 
 def written(model: AnyFirstLayer, counts: Counts) -> np.ndarray:
@@ -180,17 +166,28 @@ def study(model: AnyFirstLayer, counts: Counts, counted: str, nulls: int) -> Gua
     )
 
 
-def with_never(guaranteed: Guaranteed, model: AnyFirstLayer) -> Iterator[Guaranteed]:
+def heads_asked(n_heads: int, most: int | None) -> list[int]:
+    """All heads, or as many as there is time for, in an order drawn with seed 0."""
+    if most is None or most >= n_heads:
+        return list(range(n_heads))
+    return [int(head) for head in np.random.default_rng(0).permutation(n_heads)[:most]]
+
+
+def with_never(
+    guaranteed: Guaranteed, model: AnyFirstLayer, draws: int, most: int | None
+) -> Iterator[Guaranteed]:
     """The same with G4 asked, of the model and of one draw of heads in random order, two, …"""
+    heads = heads_asked(model.attention.n_heads, most)
 
     def table(asked: AnyFirstLayer) -> Float[np.ndarray, "what head"]:
-        return np.stack([never_in(asked, head) for head in range(asked.attention.n_heads)], axis=-1)
+        return np.stack([never_in(asked, head) for head in heads], axis=-1)
 
     never = table(model)
     drawn: list[np.ndarray] = []
-    for seed in range(NEVER_NULLS):
+    record = {**guaranteed.record, "never_heads": heads}
+    for seed in range(draws):
         drawn.append(table(permuted_weights(model, seed, heads_only=True)))
-        yield replace(guaranteed, never=never, null_never=np.stack(drawn))
+        yield replace(guaranteed, never=never, null_never=np.stack(drawn), record=record)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -198,7 +195,9 @@ def run(args: argparse.Namespace) -> None:
         model = load_first_layer(name)
         out = args.out / (args.named or name)
         if args.never:
-            for guaranteed in with_never(Guaranteed.read(out), model):
+            for guaranteed in with_never(
+                Guaranteed.read(out), model, min(args.nulls, NEVER_NULLS), args.heads
+            ):
                 frozen(
                     guaranteed.write(out), "guarantees", "guarantees MODELS, then --never MODELS"
                 )
@@ -218,6 +217,7 @@ def parser() -> argparse.ArgumentParser:
     whole.add_argument("--nulls", type=int, default=NULLS, help="draws of heads in random order")
     whole.add_argument("--counts", type=Path, help="counts of pairs in its tokens")
     whole.add_argument("--never", action="store_true", help="add G4 to what is frozen, no more")
+    whole.add_argument("--heads", type=int, help="of so many heads alone, with --never")
     whole.add_argument("--out", type=Path, default=data_folder() / "results")
     return whole
 

@@ -17,11 +17,12 @@ A learned sink is one summand more, the same in every text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, no_type_check
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -41,6 +42,8 @@ from lnattn.weights import FirstLayer
 _SCORES = 1 << 21
 #: Tokens whose divisors at all places stay in a core's cache.
 _TILE = 512
+#: Nats by which a score may miss the highest and still be one: what single precision leaves open.
+TIE = 1e-5
 #: Token ids, as a list or a tensor.
 Ids = TokenIds
 
@@ -107,6 +110,17 @@ class Ends(NamedTuple):
 
     low: Float[Tensor, "query place"]
     high: Float[Tensor, "query place"]
+
+
+class Never(NamedTuple):
+    """Which tokens of a vocabulary are never looked at, in any text: [token] each.
+
+    half: no query gives it more than half of its attention; first: no query scores it highest, nor
+    within `TIE` of that.
+    """
+
+    half: Bool[Tensor, "token"]
+    first: Bool[Tensor, "token"]
 
 
 class EveryText:
@@ -213,20 +227,29 @@ class EveryText:
         q, k = self._head.sides(torch.as_tensor(queries), at, torch.as_tensor(keys))
         return self._head.scaled(q @ k.mT, at)
 
-    def leads(
-        self, queries: Ids, at: int, keys: Ids, needed: Float[Tensor, "query"]
-    ) -> Float[Tensor, "key"]:
-        """By how much each key's score exceeds what a query needs, where it does so most.
+    def never(self) -> Never:
+        """Tokens that no query gives much attention at any place but its own, in any text.
 
-        −∞ where there are no queries.
+        All tokens of the vocabulary ask. Costs twice what `ends` of all of them costs.
+
+        >>> import lnattn
+        >>> model = lnattn.load_first_layer("book-llama")
+        >>> few = EveryText(model, head=3, length=3, vocabulary=range(300, 340)).never()
+        >>> tuple(few.half.shape), bool(few.first.all())
+        ((40,), False)
         """
-        q, k = self._head.sides(torch.as_tensor(queries), at, torch.as_tensor(keys))
-        most = k.new_full((len(k),), -torch.inf)
-        for block in blocks(len(q), len(k), _SCORES // 2):
-            scores = self._head.scaled(q[block] @ k.mT, at)
-            lead = (scores - needed[block, None].to(scores)).amax(dim=0)
-            most = torch.maximum(most, lead)
-        return most
+        every = torch.arange(self.vocab_size)
+        low, high = self.ends(every)
+        nearest_first = sorted(self.free, key=lambda place: abs(self.place - place))
+        bounds = low.new_empty(2, self.vocab_size, len(nearest_first))
+        sink = low.new_full((self.vocab_size, 1), self.sink)
+        for index, at in enumerate(nearest_first):
+            others = torch.arange(self.length) != at
+            bounds[0, :, index] = torch.cat([low[:, others], sink], dim=1).logsumexp(dim=1)
+            bounds[1, :, index] = high[:, at] - TIE
+        bounds[0].masked_fill_(high[:, nearest_first] <= bounds[0], torch.inf)
+        reached = self._head.reached(every, nearest_first, self.vocabulary, bounds)
+        return Never(*~reached)
 
     def witnesses(self, query: int, at: int, key: int) -> tuple[list[int], list[int]]:
         """A text that gets the least attention to a key at a place, and one that gets the greatest.
@@ -313,6 +336,12 @@ class _Head(Protocol):
     def extremes(self, ids: Tensor, free: list[int], tokens: Tensor) -> tuple[Tensor, Tensor]:
         """The lowest and highest scores over the tokens at each of some places: [query place]."""
 
+    def reached(self, ids: Tensor, free: list[int], tokens: Tensor, bounds: Tensor) -> Tensor:
+        """Tokens that a query scores above a bound at one of some places, each of two bounds.
+
+        bounds: [bound query place], infinite where no token can; returns [bound token].
+        """
+
 
 class _Relative:
     """A head whose positions stand between query and key, or that has none."""
@@ -374,6 +403,20 @@ class _Relative:
                 high[block, place] = products.amax(dim=1)
         return self.scaled(low, free), self.scaled(high, free)
 
+    def reached(self, ids: Tensor, free: list[int], tokens: Tensor, bounds: Tensor) -> Tensor:
+        keys = self.keys[tokens]
+        reached = torch.zeros(len(bounds), len(tokens), dtype=torch.bool)
+        for place, at in enumerate(free):
+            for bound, in_reach in zip(bounds[:, :, place], reached, strict=True):
+                able = bound.isfinite().nonzero()[:, 0]
+                for block in blocks(len(able), len(tokens), _SCORES):
+                    left = (~in_reach).nonzero()[:, 0]
+                    queries = self._turned(self._queries(ids[able[block]]), self.place - at)
+                    scores = self.scaled(queries @ keys[left].mT, at)
+                    needed = bound[able[block], None].to(scores)
+                    in_reach[left] = (scores > needed).any(dim=0)
+        return reached
+
 
 def _alone(folded: FoldedRelative, head: int, key_head: int) -> FoldedRelative:
     """A block of one head, so that none is projected in vain."""
@@ -428,14 +471,33 @@ class _Learned:
         inverse = (1 / self._sigma(tokens, free)).T.contiguous().numpy()
         low = keys.new_full((len(ids), len(free)), torch.inf)
         high = torch.full_like(low, -torch.inf)
-        for block in blocks(len(ids), len(tokens), _SCORES):
-            queries = self.queries[ids[block]]
-            from_tokens = (queries @ keys.mT).numpy()
-            from_places = (queries @ self.place_keys[free].mT).numpy()
+        for block, from_tokens, from_places in self._products(ids, keys, free):
             arrays = (from_tokens, from_places, inverse, low[block].numpy(), high[block].numpy())
-            threads = thread_count(len(queries))
+            threads = thread_count(len(from_tokens))
             in_threads(partial(_extremes, *arrays, threads), threads)
         return self.scaled(low, free), self.scaled(high, free)
+
+    def reached(self, ids: Tensor, free: list[int], tokens: Tensor, bounds: Tensor) -> Tensor:
+        keys = self.token_keys[tokens]
+        inverse = (1 / self._sigma(tokens, free)).T.contiguous().numpy()
+        products = (bounds * self.folded.scale).to(keys)
+        threads = thread_count(len(ids))
+        reached = np.zeros((threads, len(bounds), len(tokens)), dtype=np.bool_)
+        for block, from_tokens, from_places in self._products(ids, keys, free):
+            arrays = (from_tokens, from_places, inverse, products[:, block].numpy(), reached)
+            in_threads(partial(_reached, *arrays, threads), threads)
+        return torch.from_numpy(reached.any(axis=0))
+
+    def _products(
+        self, ids: Tensor, keys: Tensor, free: list[int]
+    ) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Blocks of queries by keys and by places; the next block is written over the last."""
+        products = keys.new_empty(min(len(ids), max(1, _SCORES // len(keys))), len(keys))
+        for block in blocks(len(ids), len(keys), _SCORES):
+            queries = self.queries[ids[block]]
+            from_tokens = products[: len(queries)]
+            torch.mm(queries, keys.mT, out=from_tokens)
+            yield block, from_tokens.numpy(), (queries @ self.place_keys[free].mT).numpy()
 
 
 @compiled(fastmath={"nnan", "nsz"})
@@ -458,3 +520,24 @@ def _extremes(from_tokens, from_places, inverse, low, high, step, first):
                     most = max(most, score)
                 low[query, place] = least
                 high[query, place] = most
+
+
+@compiled(fastmath={"nsz"})
+@no_type_check
+def _reached(from_tokens, from_places, inverse, bounds, reached, step, first):
+    """Mark the tokens w whose (a_w + b_k) r_kw exceeds a bound, for the queries of `_extremes`."""
+    n_tokens = from_tokens.shape[1]
+    for begin in range(0, n_tokens, _TILE):
+        end = min(begin + _TILE, n_tokens)
+        for query in range(first, len(from_tokens), step):
+            of_tokens = from_tokens[query, begin:end]
+            for which in range(len(bounds)):
+                marks = reached[first, which, begin:end]
+                for place in range(len(inverse)):
+                    bound = bounds[which, query, place]
+                    if bound < np.inf:
+                        of_place = from_places[query, place]
+                        divided = inverse[place, begin:end]
+                        for token in range(end - begin):
+                            score = (of_tokens[token] + of_place) * divided[token]
+                            marks[token] |= score > bound

@@ -272,14 +272,17 @@ def record(claim_id: str = "K1", model: str = "m", verdict: str = HOLDS, **more)
     return Record(verdict, **given)
 
 
-def test_the_last_record_of_a_model_is_in_the_table_as_text():
-    for words in ("0.2", "0.25"):
-        ledger.register(record(words=words, model="<i> | model"))
-    shown = ledger.table(["K1", "K2"]).data
-    assert "| &lt;i&gt; \\| model | ✓ holds | 0.25 |" in shown
-    rows = [line for line in shown.splitlines() if line.startswith("|")]
-    assert len(rows) == 4
-    assert "| not registered |" in rows[-1]
+def test_the_last_verdict_of_each_model_is_in_the_table_as_text():
+    for verdict in (FAILS, HOLDS):
+        ledger.register(record(verdict=verdict, model="<i> | model"))
+    ledger.register(record(verdict=FAILS, model="zebra"))
+    rows = ledger.table(["K1", "K2"]).data.splitlines()
+    assert len(rows) == 5
+    assert rows[2].startswith("| {claim}`K1` ")
+    assert rows[2].endswith("| &lt;i&gt; \\| model | ✓ holds |")
+    assert rows[3] == "|  | zebra | ✗ fails |", "the claim is said once"
+    assert rows[4].startswith("| {claim}`K2` ")
+    assert rows[4].endswith("|  | not computed in this build |")
 
 
 def test_a_record_without_model_or_words_is_refused():

@@ -21,6 +21,7 @@ from IPython.display import Markdown, display
 from lnattn.errors import ResultError
 from lnattn_book.claims.listed import Claim, claim, claims
 from lnattn_book.claims.verdicts import VERDICTS, Leaf, Record
+from lnattn_book.page.names import model_name
 
 #: Marks a record among the data that MyST-NB keeps beside a notebook (see its `glue`).
 RECORD_PREFIX = "claim:"
@@ -95,19 +96,21 @@ def own_first(about: Claim, records: Iterable[Record]) -> list[Record]:
 
 
 def table(ids: Sequence[str]) -> Markdown:
-    """The table 'claim | reported | model | holds? | found' of what this process registered.
+    """The table 'claim | asked of | holds?' of what this process registered.
 
-    A claim that has no record appears as such: it is never left out in silence.
+    What was reported and what was found stands on the claims page, to which each id leads. A claim
+    that has no record appears as such: it is never left out in silence.
     """
-    lines = ["| Claim | Reported | Model | Holds? | Found here |", "|:--|:--|:--|:--|:--|"]
+    lines = ["| Claim | Asked of | Holds? |", "|:--|:--|:--|"]
     for about in map(claim, ids):
         mine = in_order(record for record in _registered.values() if record.claim == about.id)
-        rows = [
-            (html.escape(record.model), f"{record.mark} {record.verdict}", record.words)
+        verdicts = [
+            (html.escape(model_name(record.model)), f"{record.mark} {record.verdict}")
             for record in mine
         ]
-        for cells in rows or [("", "not registered", "not computed in this build")]:
-            row = f"**{about.id}** {about.line}", about.reported, *cells
-            shown = (" ".join(cell.split()).replace("|", "\\|") for cell in row)
-            lines.append(f"| {' | '.join(shown)} |")
+        said = f"{{claim}}`{about.id}` {about.line}"
+        for model, verdict in verdicts or [("", "not computed in this build")]:
+            cells = (" ".join(cell.split()).replace("|", "\\|") for cell in (said, model, verdict))
+            lines.append(f"| {' | '.join(cells)} |")
+            said = ""  # once, before the first of its models
     return Markdown("\n".join(lines))

@@ -19,7 +19,6 @@ from drawn import (
 from matplotlib.colors import same_color
 
 from lnattn.position.bias import PositionBias
-from lnattn.position.measured import MeasuredAttention
 from lnattn_book.chapters.variance import Chance
 from lnattn_book.figures import position, variance
 from lnattn_book.page.style import BLACK, GREY, TERM_COLOURS, term_label
@@ -108,31 +107,13 @@ def test_attention_by_position_has_every_key_and_tells_the_share_of_the_near_ten
         assert ax.get_ylim()[0] == 0
 
 
-def test_measured_stands_beside_predicted_of_its_own_head_over_the_distance():
-    """`back` keys of the last query; of the first one, which has fewer, all."""
-    measured = Mock(MeasuredAttention, mean=np.arange(52.0).reshape(2, 2, 13))
-    bias = attending(EARLY, LAST)
-    first, second = position.measured_beside_predicted(bias, measured, [1, 0], back=2).axes
-    assert (title(first), title(second)) == ("head 1", "head 0")
-    assert points(named(first, "measured on text")) == [[2, 49], [1, 50], [0, 51]]
-    assert curve(first, "by position alone") == pytest.approx([0.04, 0.04, 0.01])
-    assert curve(second, "measured on text") == [23, 24, 25]
-    assert first.xaxis_inverted()
-    figure = position.measured_beside_predicted(bias, measured, [1], row=0)
-    (ax,) = figure.axes
-    assert points(named(ax, "measured on text")) == [[2, 26], [1, 27], [0, 28]]
-    assert curve(ax, "by position alone") == pytest.approx([0.5, 0.1, 0.4])
-    assert figure.get_supxlabel().endswith("i = 2")
-
-
-@pytest.mark.parametrize(("heads", "columns"), [([7], 1), ([3, 1, 2], 2), (range(10), 3)])
-def test_a_grid_has_a_panel_for_each_head_and_no_other(heads, columns):
-    figure, axes = position.head_grid(heads)
+@pytest.mark.parametrize(("count", "columns"), [(1, 1), (3, 2), (10, 3)])
+def test_a_grid_has_a_panel_for_each_title_and_no_other(count, columns):
+    titles = [f"head {head}" for head in range(count)]
+    figure, axes = position.head_grid(titles)
     assert figure.axes == axes
-    assert [title(ax) for ax in axes] == [f"head {head}" for head in heads]
+    assert [title(ax) for ax in axes] == titles
     assert axes[0].get_gridspec().ncols == columns
-    _, axes = position.head_grid(heads, titles=[f"of {head}" for head in heads])
-    assert title(axes[-1]) == f"of {heads[-1]}"
 
 
 def test_variance_of_positions_begins_at_0_and_names_both_ends():

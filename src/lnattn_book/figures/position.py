@@ -15,10 +15,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lnattn.position.bias import PositionBias
-from lnattn.position.measured import MeasuredAttention, near_share
+from lnattn.position.measured import near_share
 from lnattn_book.page.style import (
     BLACK,
-    FONT,
     GREY,
     SMALL,
     TERM_COLOURS,
@@ -107,7 +106,7 @@ def attention(bias: PositionBias) -> Figure:
     """
     near = near_share(bias.attention(), bias.queries, bias.causal)[:, -1]
     titles = [f"head {head}: {share:.0%} near" for head, share in enumerate(near)]
-    figure, axes = head_grid(range(bias.n_heads), share_y=False, titles=titles)
+    figure, axes = head_grid(titles)
     for curves, ax in zip(bias.attention(), axes, strict=True):
         for i, curve, look in zip(bias.queries, curves, _QUERIES, strict=False):
             seen = curve[: i + 1] if bias.causal else curve
@@ -118,47 +117,18 @@ def attention(bias: PositionBias) -> Figure:
     return figure
 
 
-def measured_beside_predicted(
-    bias: PositionBias,
-    measured: MeasuredAttention,
-    heads: Sequence[int],
-    row: int = -1,
-    back: int = 30,
-) -> Figure:
-    """Attention on text and by position alone, for one query, against the distance (Fig. 3E)."""
-    figure, axes = head_grid(heads)
-    i = bias.queries[row]
-    start = max(0, i - back)
-    distance = i - np.arange(start, i + 1)
-    predicted = bias.attention()[:, row, start : i + 1]
-    for head, ax in zip(heads, axes, strict=True):
-        mean = measured.mean[head, row, start : i + 1]
-        ax.plot(distance, mean, color=BLACK, label="measured on text")
-        ax.plot(distance, predicted[head], "--", color=GREY, label="by position alone")
-    axes[0].set_ylim(0)
-    axes[0].invert_xaxis()  # shared: the query is at the right end, as in the other figures
-    _label(figure, f"distance i − j of the key from the query, i = {i}", "attention")
-    legend(figure)
-    return figure
-
-
-def head_grid(
-    heads: Sequence[int], share_y: bool = True, titles: Sequence[str] | None = None
-) -> tuple[Figure, list[Axes]]:
-    """One small panel a head, two or three in a row; unused panels are removed."""
-    count = len(heads)
+def head_grid(titles: Sequence[str]) -> tuple[Figure, list[Axes]]:
+    """One small panel a title, each on its own scale, up to three in a row."""
+    count = len(titles)
     columns = 1 if count == 1 else 3 if count > 8 else 2
     rows = -(-count // columns)
     size = (WIDTH, 1.0 + 1.45 * rows)
-    figure, grid = plt.subplots(
-        rows, columns, figsize=size, sharex=True, sharey=share_y, squeeze=False
-    )
+    figure, grid = plt.subplots(rows, columns, figsize=size, sharex=True, squeeze=False)
     axes = list(grid.flat)
     for ax in axes[count:]:
         ax.remove()
-    for number, ax in enumerate(axes[:count]):
-        title = titles[number] if titles else f"head {heads[number]}"
-        ax.set_title(title, pad=3, fontsize=SMALL if titles else FONT)
+    for title, ax in zip(titles, axes, strict=False):
+        ax.set_title(title, pad=3, fontsize=SMALL)
         ax.locator_params(axis="x", nbins=4)
         ax.locator_params(axis="y", nbins=4)
     return figure, axes[:count]
@@ -171,7 +141,7 @@ def _curves(
     last = bias.queries[-1] + 1 if bias.causal else bias.n_positions
     spans = np.ptp(values[:, -1, 1:last], axis=-1)
     titles = [f"head {head}: span {span:.3g}" for head, span in enumerate(spans)]
-    figure, axes = head_grid(range(bias.n_heads), share_y=False, titles=titles)
+    figure, axes = head_grid(titles)
     for curves, ax in zip(values, axes, strict=True):
         for i, curve, look in zip(bias.queries, curves, _QUERIES, strict=False):
             ax.plot(np.arange(1, len(curve)), curve[1:], color=colour, linewidth=0.4, alpha=0.5)

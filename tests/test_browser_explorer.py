@@ -15,12 +15,12 @@ import pytest
 import torch
 from browsing import PHONE, tab_in
 from checkpoint_folders import checkpoint
-from hostile import HOSTILE, hostile_scripts
+from hostile import HOSTILE, hostile_scripts, tiny
 from tokenizers import Tokenizer, models
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 from booksite.explorer import publishing
-from booksite.explorer.layers import opening, scripts_of, weights
+from booksite.explorer.layers import facts_of, opening, scripts_of, weights
 from booksite.explorer.texts import script
 from lnattn import fold, guarantee, load_first_layer, six_terms
 from lnattn.guarantees import EveryText
@@ -44,8 +44,9 @@ READY = """new Promise((done, fail) => {
   const begun = Date.now();
   (function look() {
     const places = [...document.querySelectorAll('.token-explorer')];
-    const waiting = places.find(place => !place.dataset.state);
-    // As a reader does who wants to see all; an address of a view fills all at once.
+    // As a reader does who wants to see all; an address fills what stands on the way to it.
+    const stays = place => location.hash && place.dataset.waits !== undefined;
+    const waiting = places.find(place => !place.dataset.state && !stays(place));
     if (!location.hash) waiting?.scrollIntoView();
     if (places.length && !waiting) done(true);
     else if (Date.now() - begun > 60000) fail(new Error('the explorer does not appear'));
@@ -81,13 +82,15 @@ def site(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("site")
     shutil.copytree(publishing.ASSETS, place / "explorer")
     first = publishing.sentences()[0]
+    models = {name: load_first_layer(name) for name in ("book-gpt2", "book-llama")}
     written = {
-        name: dict(scripts_of(load_first_layer(name), name, first if name == "book-gpt2" else ""))
-        for name in ("book-gpt2", "book-llama")
+        name: dict(scripts_of(model, name, first if name == "book-gpt2" else ""))
+        for name, model in models.items()
     }
     about_minilm = {"name": "MiniLM", "folder": "minilm", "version": "abc", "why": "pretrained"}
     minilm = load_first_layer("minilm")
     said = opening(minilm, first, weights(minilm)[1])
+    models["tiny"] = tiny()
     written["tiny"] = dict(hostile_scripts("tiny"))
     listed = []
     for name, texts in written.items():
@@ -95,7 +98,8 @@ def site(tmp_path_factory) -> Path:
         for file, text in texts.items():
             (place / "explorer" / name / file).write_text(text, encoding="ascii")
         about = {"name": name, "folder": name, "version": "abc", "why": "for <b>tests</b>"}
-        listed.append({**about, "opening": name == "book-gpt2"})
+        facts = facts_of(models[name], texts)
+        listed.append({**about, **facts, "opening": name == "book-gpt2"})
     # Of MiniLM only the sentence of the front page's widget.
     (place / "explorer" / "minilm").mkdir()
     (place / "explorer" / "minilm" / "opening.js").write_text(

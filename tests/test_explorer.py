@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
-from hostile import tiny
+from hostile import HOSTILE, tiny
 from huggingface_hub import constants
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,6 +25,7 @@ from lnattn import fold, load_first_layer, six_terms
 from lnattn.errors import ResultError, TokenError
 from lnattn.models.choice import Choice
 from lnattn.text.tokenizers import encode_documents
+from lnattn_book.studies.affinity_study import counts_and_source
 
 # ---- Scripts -------------------------------------------------------------------------------------
 
@@ -86,17 +87,48 @@ def book_values() -> dict[str, dict]:
     }
 
 
+def blocks_of(values: dict) -> list[tuple[dict, dict]]:
+    """The tensors of each block of embeddings, and what it says of itself, in the order of ids."""
+    number = len([name for name in values if name.startswith("rows-")])
+    return [opened(values[f"rows-{i}.js"]) for i in range(number)]
+
+
 @pytest.mark.parametrize("name", ["book-gpt2", "book-llama"])
 def test_the_embedded_models_weights_are_written_whole(book_values, name) -> None:
     model, values = load_first_layer(name), book_values[name]
-    tensors = load(values["layer.js"]) | load(values["rows.js"])
+    tensors = load(values["layer.js"])
     assert all(tensor.dtype == np.float16 for tensor in tensors.values())
+    blocks = [block["W_E"] for block, _ in blocks_of(values)]
+    assert {block.shape for block in blocks} == {(64, 256)}
     rows = model.embeddings.rows(slice(None)) if name == "book-llama" else model.embeddings.W_E
-    np.testing.assert_array_equal(tensors["W_E"], rows)
+    np.testing.assert_array_equal(np.concatenate(blocks), rows)
+    if name == "book-gpt2":
+        assert len(tensors["positions"]) == 64
+        positions = [tensors["positions"], load(values["places.js"])["positions"]]
+        np.testing.assert_array_equal(np.concatenate(positions), model.embeddings.W_P)
     np.testing.assert_array_equal(tensors["gamma"], model.attention.ln.gamma)
     for one in ("W_Q", "W_K"):
         heads = getattr(model.attention, one)
         np.testing.assert_array_equal(tensors[one], np.hstack(list(heads)))
+
+
+def test_blocks_say_what_they_hold_and_which_are_frequent(book_values) -> None:
+    """No block of other weights or of other tokens can be taken for one of these."""
+    editions = set()
+    for name, values in book_values.items():
+        _, told = opened(values["layer.js"])
+        blocks = blocks_of(values)
+        assert {about["edition"] for _, about in blocks} == {told["rows"]["edition"]}
+        assert [about["first"] for _, about in blocks] == list(range(0, 8192, 64))
+        assert (told["rows"]["block"], told["rows"]["dtype"]) == (64, "F16")
+        often = counts_and_source(load_first_layer(name))[0].unigrams
+        by_block = [int(often[64 * i : 64 * i + 64].sum()) for i in told["rows"]["order"]]
+        assert by_block == sorted(by_block, reverse=True)
+        assert sorted(told["rows"]["order"]) == list(range(128))
+        assert by_block[0] > 10 * by_block[64] > 0, "the order matters"
+        editions.add(told["rows"]["edition"])
+    assert opened(book_values["book-gpt2"]["places.js"])[1]["edition"] in editions
+    assert len(editions) == 2
 
 
 def test_models_that_the_page_cannot_show_are_refused(monkeypatch) -> None:
@@ -158,7 +190,7 @@ def test_the_page_is_told_what_it_computes_with(book_values) -> None:
 
 
 @pytest.mark.parametrize(("context", "places"), [(None, 128), (50, 50), (4096, 128)])
-def test_positions_are_those_of_two_sentences_or_of_the_model(context, places) -> None:
+def test_rotary_positions_are_those_of_two_sentences_or_of_the_model(context, places) -> None:
     model = replace(load_first_layer("book-llama"), context=context)
     assert layers.weights(model)[1]["places"] == places
 
@@ -257,6 +289,11 @@ def test_what_a_first_view_loads_is_of_the_first_model_with_a_sentence(cheap, tm
         ("two", "why", True),
     ]
     assert {len(one["version"]) for one in told["models"]} == {8}
+    for one in told["models"]:
+        files = {path.stem: path.stat().st_size for path in (place / one["folder"]).iterdir()}
+        assert one["vocab"] == len(HOSTILE)
+        assert one["heads"] == 3
+        assert one["bytes"] == {"rows": files.pop("rows-0"), **files}
     assert "ee" in told["terms"]
     assert told["terms"]["ed"]["colour"] != told["terms"]["ee"]["colour"]
     assert (told["longest"], told["text"]) == (64, publishing.sentences()[0])

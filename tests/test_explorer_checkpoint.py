@@ -33,9 +33,7 @@ TEXT = "The city of New York is not far, don't you think?"
 FILES = ("model.safetensors", "config.json", "tokenizer.json")
 OPENED = """await (async () => {
   const model = await lnattnModels.openFiles(await Promise.all(data.files.map(fileOf)));
-  const { layer } = model;
-  const [{ encode }, { rows }] = [await model.words(), await model.embeddings()];
-  const all = await model.vocabulary();
+  const { layer, words: { encode }, embeddings: { rows }, vocabulary: all } = model;
   const { distance } = data;
   const ids = encode(data.text);
   const terms = lnattnFirstLayer.termsOf(layer, ids.map((id) => rows(id, 1)), data.start);
@@ -135,8 +133,7 @@ def _partners_are_the_packages(found: dict[str, Any], model: Any) -> None:
 
 EVERY_TEXT = """await (async () => {
   const model = await lnattnModels.openFiles(await Promise.all(data.files.map(fileOf)));
-  const { layer } = model;
-  const { rows, size } = await model.embeddings();
+  const { layer, embeddings: { rows, size } } = model;
   const found = await lnattnFirstLayer.everyText(layer, rows, size, data.asked);
   const texts = found.texts(data.key);
   const paid = texts.map((ids) => {

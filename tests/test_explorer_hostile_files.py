@@ -408,7 +408,8 @@ LARGE = """(async () => {
     causal: true, gamma: new Float32Array(d).fill(1), beta: null, W_Q: W, W_K: W, b_Q: null,
     b_K: null, positions: [new Float32Array(d), new Float32Array(d).fill(0.5)],
   });
-  const all = await lnattnFirstLayer.vocabulary(layer, rows, size);
+  const all = lnattnFirstLayer.vocabulary(layer, rows, size);
+  await all.add(0, size);
   const { keys } = await all.partners(3, { key: 5 });
   const vocab = Object.fromEntries(Array.from({ length: size }, (_, i) => [`w${i}`, i]));
   const json = { model: { type: 'BPE', vocab, merges: [] }, added_tokens: [],

@@ -1,12 +1,15 @@
 """A model's first layer, tokenizer and neighbours of tokens, as the explorer's page reads them.
 
 The page computes everything itself, of these models as of a reader's own checkpoint, so all that is
-written is weights: `layer.js` and `rows.js`, safetensors files with the names of `WEIGHTS`;
-`opening.js`, the queries and keys of one sentence; and `tokenizer.js`, the tokenizer.json.
+written is weights, in safetensors files: `layer.js` with the first layer; `places.js` with the
+positions that no sentence reaches; the embeddings in blocks of tokens, `rows-0.js`, `rows-1.js` and
+so on, of which a sentence needs those of its own tokens; `opening.js`, the queries and keys of one
+sentence; and `tokenizer.js`, the tokenizer.json.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -30,6 +33,8 @@ from lnattn_book.studies.affinity_study import counts_and_source
 MOST = 16_000_000
 #: Longest sentence, in tokens, special ones included: its maps must fit on a phone.
 LONGEST = 64
+#: Tokens of a block of embeddings.
+BLOCK = 64
 
 
 def scripts_of(model: AnyFirstLayer, name: str, sentence: str = "") -> Iterator[tuple[str, str]]:
@@ -46,13 +51,52 @@ def scripts_of(model: AnyFirstLayer, name: str, sentence: str = "") -> Iterator[
     size = rows["W_E"].nbytes
     if size > MOST:
         raise ResultError(f"its embeddings take {size / 1e6:.0f} MB; open its model.safetensors.")
-    yield "layer.js", script(f"{name}/layer", save(tensors, {"about": json.dumps(about)}))
-    yield "rows.js", script(f"{name}/rows", save(rows))
+    edition = edition_of(tensors | rows)
+    beyond = tensors.get("positions", np.empty(0))[LONGEST:]
+    if len(beyond):
+        tensors["positions"] = tensors["positions"][:LONGEST]
+        yield "places.js", script(f"{name}/places", _file({"positions": beyond}, edition))
+    stored = {"dtype": "I8" if rows["W_E"].dtype == np.int8 else "F16", "block": BLOCK}
+    facts = about | {"rows": {**edition, **stored, "order": order_of_blocks(model)}}
+    yield "layer.js", script(f"{name}/layer", _file(tensors, facts))
+    for number, first in enumerate(range(0, about["vocab"], BLOCK)):
+        block = {key: tensor[first : first + BLOCK] for key, tensor in rows.items()}
+        text = script(f"{name}/rows-{number}", _file(block, {**edition, "first": first}))
+        yield f"rows-{number}.js", text
     backend = json.loads(model.tokenizer.backend_tokenizer.to_str())
     yield "tokenizer.js", script(f"{name}/tokenizer", backend)
     if sentence:
         shown = opening(require_absolute(model), sentence, about)
         yield "opening.js", script(f"{name}/opening", shown)
+
+
+def facts_of(model: AnyFirstLayer, scripts: dict[str, str]) -> dict[str, Any]:
+    """What is known of a model before anything of it is loaded: its size, and how much there is."""
+    weight: dict[str, int] = {}
+    for name, text in scripts.items():
+        kind = name.partition(".")[0].partition("-")[0]
+        weight[kind] = weight.get(kind, 0) + len(text)
+    return {
+        "heads": model.attention.n_heads,
+        "vocab": model.embeddings.vocab_size,
+        "begin": model.tokenizer.bos_token_id,
+        "bytes": weight,
+    }
+
+
+def edition_of(tensors: dict[str, np.ndarray]) -> dict[str, str]:
+    """What all files of these weights say, so that a page takes no block of others for theirs."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(np.ascontiguousarray(tensors[name]).tobytes())
+    return {"edition": digest.hexdigest()[:16]}
+
+
+def order_of_blocks(model: AnyFirstLayer) -> list[int]:
+    """The blocks of embeddings, those first whose tokens are most frequent."""
+    often = np.asarray(counts_and_source(model)[0].unigrams)
+    blocks = np.add.reduceat(often, np.arange(0, len(often), BLOCK))
+    return np.argsort(-blocks, kind="stable").tolist()
 
 
 def opening(model: FirstLayer, sentence: str, about: dict[str, Any]) -> bytes:
@@ -66,7 +110,12 @@ def opening(model: FirstLayer, sentence: str, about: dict[str, Any]) -> bytes:
             flat = vectors.expand(-1, len(ids), -1).permute(1, 0, 2).reshape(len(ids), -1)
             tensors[f"{side}.{name}"] = _half(flat)
     said = {**about, "text": sentence, "tokens": words}
-    return save(tensors, {"about": json.dumps(said)})
+    return _file(tensors, said)
+
+
+def _file(tensors: dict[str, np.ndarray], about: dict[str, Any]) -> bytes:
+    """A safetensors file; what is said of it stands under one name, for names have no order."""
+    return save(tensors, {"about": json.dumps(about)})
 
 
 def weights(model: AnyFirstLayer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -87,7 +136,6 @@ def weights(model: AnyFirstLayer) -> tuple[dict[str, np.ndarray], dict[str, Any]
         "norm": "layer" if isinstance(layer.ln, LayerNorm) else "rms",
         "positionsAre": "rotary" if rotary else "learned",
         "vocab": model.embeddings.vocab_size,
-        "begin": model.tokenizer.bos_token_id,
     }
     tensors = {"gamma": layer.ln.gamma}
     if isinstance(layer.ln, LayerNorm):
@@ -105,6 +153,7 @@ def weights(model: AnyFirstLayer) -> tuple[dict[str, np.ndarray], dict[str, Any]
         about["places"] = min(2 * LONGEST, model.context or 2 * LONGEST)
     else:
         tensors["positions"] = model.embeddings.W_P
+        about["places"] = len(model.embeddings.W_P)
     return {name: _half(tensor) for name, tensor in tensors.items()}, about
 
 

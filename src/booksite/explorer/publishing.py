@@ -31,6 +31,7 @@ SHARED_SCRIPTS = (
     "explorer.js",
     "first-layer.js",
     "safetensors.js",
+    "embeddings.js",
     "settings.js",
     "checkpoint.js",
     "about.js",
@@ -105,7 +106,7 @@ def publish(folder: Path, models: Sequence[Wanted]) -> None:
     for wanted in models:
         name = model_name(wanted.choice.name)
         try:
-            written = data_of(wanted)
+            facts, written = data_of(wanted)
         except LnattnError as error:
             absent.append({"name": name, "why": str(error)})
             _say.info("token explorer: without %s: %s", wanted.choice.name, error)
@@ -114,8 +115,8 @@ def publish(folder: Path, models: Sequence[Wanted]) -> None:
         for file, text in written.items():
             (folder / wanted.folder / file).write_text(text, encoding="ascii")
         version = hashlib.sha256("".join(written.values()).encode()).hexdigest()[:8]
-        facts = {"name": name, "why": wanted.choice.why, "opening": wanted.opening}
-        listed.append({**facts, "folder": wanted.folder, "version": version})
+        said = {"name": name, "why": wanted.choice.why, "opening": wanted.opening}
+        listed.append({**said, "folder": wanted.folder, "version": version, **facts})
     shared = {"models": listed, "absent": absent, **shared_facts()}
     for name, value in (("shared", shared), ("gpt2", gpt2_merges())):
         (folder / f"{name}.js").write_text(script(name, value), encoding="ascii")
@@ -133,14 +134,19 @@ def opening_scripts(folder: Path) -> list[str]:
     return ["shared.js", f"{first[1]}/opening.js?v={first[2]}"] if first else []
 
 
-def data_of(wanted: Wanted) -> dict[str, str]:
-    """A model's scripts by their names; an error of the package where it cannot be shown."""
+def data_of(wanted: Wanted) -> tuple[dict[str, Any], dict[str, str]]:
+    """What the page's list says of a model, and its scripts by their names.
+
+    An error of the package where it cannot be shown.
+    """
     # Here and not at the top: the page's directives need neither PyTorch nor the studies.
-    from booksite.explorer.layers import scripts_of
+    from booksite.explorer.layers import facts_of, scripts_of
     from lnattn.models.checkpoints import load_first_layer
 
     model = load_first_layer(wanted.choice)
-    return dict(scripts_of(model, wanted.folder, sentences()[0] if wanted.opening else ""))
+    sentence = sentences()[0] if wanted.opening else ""
+    written = dict(scripts_of(model, wanted.folder, sentence))
+    return facts_of(model, written), written
 
 
 def shared_facts() -> dict[str, Any]:

@@ -16,13 +16,13 @@ globalThis.lnattnCheckpoint = (() => {
   function reader(file, prefix) {
     const has = (tensor) => file.tensors.has(prefix + tensor);
 
-    function checked(tensor, shape, isPacked = false) {
+    function checked(tensor, shape) {
       const entry = file.tensors.get(prefix + tensor);
       if (!entry) {
         const more = PART.test(file.name) ? ": give the other parts with it." : ".";
         refuse(`${file.name} has no tensor ${prefix}${tensor}, so the model's first layer is not in it${more}`);
       }
-      if (!WIDTH.has(entry.dtype) || (!isPacked && entry.dtype === "I8")) {
+      if (!WIDTH.has(entry.dtype) || entry.dtype === "I8") {
         refuse(`${file.name} is quantised (${prefix}${tensor} is stored as ${entry.dtype}): give F64, F32, F16 or BF16.`);
       }
       const isFitting = entry.shape.length === shape.length
@@ -230,20 +230,16 @@ globalThis.lnattnCheckpoint = (() => {
     return { config, layer, settings, tokens: tokensOf(file, prefix, family, settings) };
   }
 
-  /** The token embeddings: { size, rows(first, count) }, held as they are stored. */
+  /** The token embeddings of a reader's file. */
   async function embeddingsOf(file, tensor, d, vocab, tell) {
-    const hasScales = file.tensors.has(`${tensor}.scale`);
-    const { dtype, shape, from, to } = reader(file, "").checked(tensor, [vocab ?? null, d], hasScales);
+    const { dtype, shape, from, to } = reader(file, "").checked(tensor, [vocab ?? null, d]);
     if (to - from > LARGEST) refuse(`The embeddings of ${file.name} are too large for a page (${to - from} bytes).`);
     if (!shape[0]) refuse(`The embeddings of ${file.name} are empty: fetch it again.`);
-    const bytes = await file.bytes(tensor, tell);
-    const scales = dtype === "I8" ? decoded("F32", await file.bytes(`${tensor}.scale`)) : null;
-    function rows(first, count) {
-      const made = decoded(dtype, bytes, first * d * WIDTH.get(dtype), count * d);
-      return scales ? made.map((value, at) => value * scales[first + Math.floor(at / d)]) : made;
-    }
-    return { size: shape[0], rows };
+    return lnattnEmbeddings.whole({ d, dtype, bytes: await file.bytes(tensor, tell) }, shape[0]);
   }
 
-  return { embeddingsOf, layerOf };
+  /** The positions of a file that holds nothing else. */
+  const placesOf = async (file, d) => split(await reader(file, "").get("positions", null, d), d);
+
+  return { embeddingsOf, layerOf, placesOf };
 })();

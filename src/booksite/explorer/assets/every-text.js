@@ -63,25 +63,25 @@
     const before = tokenBox("every-key", "The token before", (id) => go({ key: id }, true));
     const heads = make("select", { id: "every-head", change: () => go({ head: heads.value }, true) });
     const said = make("p", { class: "hint", role: "status" });
-    const content = make("div", { class: "view" });
+    const content = make("div", { class: "view answer" });
     place.replaceChildren(
       make("div", { class: "controls" }, query.element, before.element,
         make("div", {}, make("label", { for: heads.id }, "Head"), heads)),
       said, content);
     let last = { about: "", found: null }; // another token before asks nothing anew
 
-    return async (isLatest) => {
-      const model = await lnattnModels.current();
-      const { layer, one } = model;
-      const [words, { rows, size }] = await Promise.all([model.words(), model.embeddings()]);
+    return async (isLatest, say) => {
+      const model = await lnattnModels.current(say, "all tokens");
+      const { embeddings, layer, one, vocabulary, words } = model;
       const { tokens } = words;
       const [id, named] = [asked("token", tokens), asked("key", tokens)];
       const head = chosen("head", layer.heads, 0);
       const setting = settingOf(model, words);
       const about = JSON.stringify([one.folder, id, head]);
       if (about !== last.about) {
-        if (isLatest()) said.textContent = `Asking all texts of ${one.name} …`;
-        const found = await everyText(layer, rows, size, { head, query: id, ...setting });
+        for await (const _ of vocabulary([id])) if (!isLatest()) return; // all tokens are here afterwards
+        say(`Asking all texts of ${one.name} …`);
+        const found = await everyText(layer, embeddings.rows, embeddings.size, { head, query: id, ...setting });
         if (!isLatest()) return;
         last = { about, found };
       }

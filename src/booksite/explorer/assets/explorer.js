@@ -11,37 +11,55 @@ window.lnattnExplorer = (() => {
 
   // ---- Data ----------------------------------------------------------------------------------
 
-  const pending = new Map();
+  const values = new Map(); // promises of what was made of the scripts' values
+  const here = new Set(); // names of the scripts whose promise is fulfilled
+  const waiting = new Map(); // of the scripts on their way: what takes their value
+  const failures = new Map(); // how often a script failed: no cache is to answer again
 
-  /** The value that the script `name`.js hands over; each script is loaded once. */
-  function load(name, version = "") {
-    if (!pending.has(name)) {
-      const entry = {};
-      entry.promise = new Promise((resolve, reject) => Object.assign(entry, { resolve, reject }));
-      pending.set(name, entry);
+  /** The value of a script as it arrives. */
+  function arrival(name, version) {
+    return new Promise((resolve, reject) => {
+      const fail = (why) => waiting.delete(name) && reject(Object.assign(new Error(why), { why }));
+      waiting.set(name, resolve);
+      const query = [version && `v=${version}`, failures.has(name) && `again=${failures.get(name)}`].filter(Boolean);
       const script = document.createElement("script");
-      script.src = new URL(`${name}.js${version && `?v=${version}`}`, base);
-      const fail = () => {
-        pending.delete(name); // so that a second try loads it again
-        entry.reject(new Error(`${name}.js could not be loaded`));
-      };
-      script.onerror = fail;
+      script.src = new URL(`${name}.js${query.length ? `?${query.join("&")}` : ""}`, base);
+      script.onerror = () => fail("could not be loaded");
       script.onload = () => {
         script.remove();
-        if (!entry.received) fail();
+        fail("is damaged"); // unless its value has come
       };
       document.head.append(script);
-    }
-    return pending.get(name).promise;
+    });
   }
+
+  /**
+   * What read(value) makes of the value that the script `name`.js hands over. Each script is loaded once, and
+   * again after it failed; an error says in its message what is wrong with which script.
+   */
+  function load(name, version = "", read = (value) => value) {
+    if (!values.has(name)) {
+      const made = arrival(name, version).then(read).then((value) => {
+        here.add(name);
+        return value;
+      }, (error) => {
+        values.delete(name);
+        failures.set(name, (failures.get(name) ?? 0) + 1);
+        throw new Error(`${name}.js ${error.why ?? "is damaged"}`, { cause: error });
+      });
+      values.set(name, made);
+    }
+    return values.get(name);
+  }
+
+  /** Whether a script was loaded and read. */
+  const isHere = (name) => here.has(name);
 
   /** Called by the data's scripts. */
   function receive(name, value) {
-    const entry = pending.get(name);
-    if (entry) {
-      entry.received = true;
-      entry.resolve(value);
-    }
+    const take = waiting.get(name);
+    waiting.delete(name);
+    take?.(value);
   }
 
   /** As `receive`, of something long, deflated, in base64: bytes, or a value as JSON. */
@@ -176,9 +194,6 @@ window.lnattnExplorer = (() => {
 
   // ---- Parts of the page -------------------------------------------------------------------------
 
-  /** A function that loads the parts of a model. */
-  const partOf = (one) => (name) => load(`${one.folder}/${name}`, one.version);
-
   let arrived = !location.hash; // or the reader scrolls, and is not to be moved again
   let isTold = arrived;
 
@@ -196,11 +211,17 @@ window.lnattnExplorer = (() => {
     return document.querySelector(`.token-explorer[data-part="${part}"]`);
   }
 
+  /** Whether a place is where the address leads, or stands above it. */
+  function isOnTheWay(place) {
+    const wanted = location.hash && destination();
+    return Boolean(wanted) && !(wanted.compareDocumentPosition(place) & Node.DOCUMENT_POSITION_FOLLOWING);
+  }
+
   /** Lead there at once, and again while what stands above it is filled. */
   function arrive() {
     if (arrived) return;
     destination()?.scrollIntoView();
-    const places = [...document.querySelectorAll(".token-explorer")];
+    const places = [...document.querySelectorAll(".token-explorer")].filter(isOnTheWay);
     if (places.every((place) => place.dataset.state)) stay();
   }
 
@@ -212,12 +233,12 @@ window.lnattnExplorer = (() => {
   }
 
   /**
-   * Fill the places of a part of the explorer, and again whenever what it shows changes. On a page that is
-   * opened without a view in its address a place waits until a reader comes near it.
+   * Fill the places of a part of the explorer, and again whenever what it shows changes. A place waits until a
+   * reader comes near it, unless the address leads to it or to one below it.
    *
    * keys: the parts of the address that it depends on; build(place) makes its controls and returns
-   * an async function that fills them, is told by isLatest() whether a newer call has come, and may
-   * return in words what it shows.
+   * an async function that fills them, is told by isLatest() whether a newer call has come, tells by
+   * say(words) what it waits for, and may return in words what it shows.
    */
   function mount(part, keys, build) {
     for (const place of document.querySelectorAll(`.token-explorer[data-part="${part}"]`)) {
@@ -228,10 +249,15 @@ window.lnattnExplorer = (() => {
         const wanted = JSON.stringify(keys.map((key) => state()[key] ?? ""));
         if (event?.type === "hashchange" && (seen === null || wanted === seen)) return;
         near.disconnect();
+        delete place.dataset.waits;
         seen = wanted;
         const turn = ++latest;
         const isLatest = () => turn === latest; // a slower answer to an earlier question is dropped
-        const [view, problem] = await show(isLatest).then((said) => [said, null], (error) => [null, error]);
+        const line = place.querySelector(":scope > [role=status]:not(.arrived)");
+        function say(words) {
+          if (isLatest() && line && line.textContent !== words) line.textContent = words;
+        }
+        const [view, problem] = await show(isLatest, say).then((said) => [said, null], (error) => [null, error]);
         if (!isLatest()) return;
         place.querySelector(".problem")?.remove();
         if (event?.type === "hashchange") place.querySelector(".arrived")?.remove();
@@ -240,6 +266,7 @@ window.lnattnExplorer = (() => {
           const told = problem.name === "Refused" ? [problem.message]
             : [`The explorer's data are missing: ${problem.message}. `, again];
           place.prepend(make("p", { class: "problem", role: "alert" }, ...told));
+          say("");
         }
         place.dataset.state = problem ? "failed" : "ready";
         tell(place, view);
@@ -251,8 +278,11 @@ window.lnattnExplorer = (() => {
       // Maps are drawn in the colours of the theme.
       new MutationObserver(() => place.dataset.state && update())
         .observe(document.documentElement, { attributeFilter: ["data-theme"] });
-      if (location.hash) update();
-      else near.observe(place);
+      if (isOnTheWay(place)) update();
+      else {
+        place.dataset.waits = "";
+        near.observe(place);
+      }
     }
     for (const kind of ["wheel", "touchmove", "pointerdown", "keydown"]) {
       window.addEventListener(kind, stay, { once: true, passive: true });
@@ -261,7 +291,7 @@ window.lnattnExplorer = (() => {
   }
 
   return {
-    breath, chosen, colour, go, load, make, mount, number, options, partOf, plain, receive, receivePacked,
+    breath, chosen, colour, go, isHere, load, make, mount, number, options, plain, receive, receivePacked,
     state, tokenElement,
   };
 })();

@@ -68,7 +68,7 @@ globalThis.lnattnFirstLayer = (() => {
   function fold(layer) {
     const [W_Q, b_Q] = absorbed(layer, layer.W_Q, layer.b_Q);
     const [W_K, b_K] = absorbed(layer, layer.W_K, layer.b_K);
-    const places = layer.positions?.length ?? layer.places;
+    const places = layer.places ?? layer.positions.length;
     return { ...layer, W_Q, W_K, b_Q, b_K, places, width: b_Q.length / layer.heads };
   }
 
@@ -201,19 +201,17 @@ globalThis.lnattnFirstLayer = (() => {
   }
 
   /**
-   * All tokens of a model: one of them against all others, by T^ee.
+   * The tokens of a model, which may come in parts: one of them against all others that are here, by T^ee.
    *
-   * rows(first, count): the embeddings of some of its `size` tokens, one after the other. As in the
-   * paper a token has one σ, its mean over all positions. That takes long for a large vocabulary, so
-   * all tokens get a quick one, in which the covariance of token and position is its mean over
+   * rows(first, count): the embeddings of some of its `size` tokens, one after the other. add(first, count): these
+   * are here now. As in the paper a token has one σ, its mean over all positions. That takes long for a large
+   * vocabulary, so all tokens get a quick one, in which the covariance of token and position is its mean over
    * positions, and those that may be among the best the exact one.
    */
-  async function vocabulary(layer, rows, size) {
+  function vocabulary(layer, rows, size) {
     const { d, heads, width } = layer;
     const learned = layer.positionsAre === "learned";
     const rest = breath();
-    const blocks = Array.from({ length: Math.ceil(size / BLOCK) }, (_, i) => i * BLOCK);
-    const blockAt = (first) => rows(first, Math.min(BLOCK, size - first));
     const places = (layer.positions ?? []).map((row) => {
       const middle = mean(row);
       return Float64Array.from(row, (x) => x - middle);
@@ -224,8 +222,12 @@ globalThis.lnattnFirstLayer = (() => {
     const variance = new Float64Array(size); // of a token, with twice the mean covariance and ε
     const inverse = new Float64Array(size); // 1/σ or 1/ρ
     const unit = new Float64Array(d); // the mean of x/ρ
-    for (const first of blocks) {
-      const all = blockAt(first);
+    const parts = new Map(); // promises of the parts that were added, by where they begin
+    const spans = []; // [first, count] of the tokens that are here, as they came
+    let read = 0;
+
+    function measure(first, count) {
+      const all = rows(first, count);
       for (let at = 0, id = first; at < all.length; at += d, id++) {
         let sum = 0, squares = 0, shared = 0;
         for (let i = 0; i < d; i++) {
@@ -239,16 +241,11 @@ globalThis.lnattnFirstLayer = (() => {
         let sigma = 0;
         for (const more of spread) sigma += Math.sqrt(variance[id] + more);
         inverse[id] = learned ? spread.length / sigma : 1 / Math.sqrt(variance[id]);
+        if (!(inverse[id] > 0 && inverse[id] < Infinity)) {
+          throw new Error("The token embeddings hold values that are no finite numbers: fetch the file again.");
+        }
         for (let i = 0; !learned && i < d; i++) unit[i] += (all[at + i] * inverse[id]) / size;
       }
-      await rest();
-    }
-    if (inverse.some((value) => !(value > 0 && value < Infinity))) {
-      throw new Error("The token embeddings hold values that are no finite numbers: fetch the file again.");
-    }
-    if (!learned) {
-      layer.q0 ??= times(unit, layer.W_Q, layer.b_Q);
-      layer.k0 ??= times(unit, layer.W_K, layer.b_K);
     }
 
     const row = (id) => Float64Array.from(rows(id, 1));
@@ -263,25 +260,30 @@ globalThis.lnattnFirstLayer = (() => {
       }
       return exact.get(id);
     }
-    let slack = 0; // how far a quick score may be off, as a share of it
-    for (let id = 0; learned && id < size; id += Math.ceil(size / SAMPLE)) {
-      slack = Math.max(slack, 3 * Math.abs(sigmaOf(id) * inverse[id] - 1) + 1e-6);
-      await rest();
-    }
 
-    /** Quick scores of every token with each of these vectors. */
-    async function scan(vectors) {
-      const found = vectors.map(() => new Float64Array(size));
-      for (const first of blocks) {
-        const all = blockAt(first);
-        for (let at = 0, id = first; at < all.length; at += d, id++) {
-          vectors.forEach((vector, i) => {
-            found[i][id] = dot(vector, all, 0, d, at) * inverse[id];
-          });
+    const step = Math.ceil(size / SAMPLE);
+    let slack = 0; // how far a quick score may be off, as a share of it
+    async function added(first, count) {
+      for (let from = first; from < first + count; from += BLOCK) {
+        const many = Math.min(BLOCK, first + count - from);
+        measure(from, many);
+        for (let id = Math.ceil(from / step) * step; learned && id < from + many; id += step) {
+          slack = Math.max(slack, 3 * Math.abs(sigmaOf(id) * inverse[id] - 1) + 1e-6);
+          await rest();
         }
+        spans.push([from, many]);
+        read += many;
         await rest();
       }
-      return found;
+      if (!learned && read === size) {
+        layer.q0 ??= times(unit, layer.W_Q, layer.b_Q);
+        layer.k0 ??= times(unit, layer.W_K, layer.b_K);
+      }
+    }
+    /** These tokens are here; a part that was added before is not looked at again. */
+    function add(first, count) {
+      if (!parts.has(first)) parts.set(first, added(first, count));
+      return parts.get(first);
     }
 
     /** A vector u and a number c in each head: T^ee is u · x/σ + c for the embedding x of a partner. */
@@ -302,11 +304,39 @@ globalThis.lnattnFirstLayer = (() => {
       });
     }
 
+    /** The quick scores of a token, in each head as a query and as a key, with the tokens that are here. */
+    const known = { about: "" }; // those of the token that was asked for last
+    async function quickScores(id, distance) {
+      const about = `${id} ${distance}`;
+      if (known.about !== about) {
+        const sides = [...asked(id, true, distance), ...asked(id, false, distance)];
+        const scores = sides.map(() => new Float64Array(size).fill(-Infinity));
+        Object.assign(known, { about, held: { sides, scores, seen: 0, read: 0, turn: Promise.resolve() } });
+      }
+      const { held } = known;
+      async function scan() {
+        for (; held.seen < spans.length; held.seen++) {
+          const [first, count] = spans[held.seen];
+          const all = rows(first, count);
+          for (let at = 0, token = first; at < all.length; at += d, token++) {
+            held.sides.forEach(({ vector }, i) => {
+              held.scores[i][token] = dot(vector, all, 0, d, at) * inverse[token];
+            });
+          }
+          held.read += count;
+          await rest();
+        }
+      }
+      held.turn = held.turn.then(scan); // who asks meanwhile waits for the tokens that come meanwhile
+      await held.turn;
+      return held;
+    }
+
     const scoreOf = ({ vector, more }, id) => dot(vector, row(id)) / sigmaOf(id) + more;
 
     /** The `most` tokens with the highest scores, best first: [{ id, score }]. */
     function picked(side, scores, most) {
-      let last = cutOff(scores, Math.min(most, size));
+      let last = cutOff(scores, most);
       last -= 3 * slack * Math.abs(last);
       const able = [];
       scores.forEach((score, id) => {
@@ -328,19 +358,19 @@ globalThis.lnattnFirstLayer = (() => {
       return { score, rank };
     }
 
-    /** Of a token, in each head: its best keys, the queries that it is best for, and how one key fares. */
+    /** Of a token, in each head: its best keys, the queries that it is best for, and how one key fares; and among
+     * how many tokens. */
     async function partners(id, { keys = 5, queries = 3, distance = 0, key = -1 } = {}) {
-      const sides = [...asked(id, true, distance), ...asked(id, false, distance)];
-      const quick = await scan(sides.map(({ vector }) => vector));
+      const { sides, scores, read: among } = await quickScores(id, distance);
       const [best, fares] = [[], []];
       for (const [i, side] of sides.entries()) {
-        best.push(picked(side, quick[i], i < heads ? keys : queries));
-        if (i < heads) fares.push(key < 0 ? null : judged(side, quick[i], key));
+        best.push(picked(side, scores[i], Math.min(among, i < heads ? keys : queries)));
+        if (i < heads) fares.push(key < 0 ? null : judged(side, scores[i], key));
         await rest();
       }
-      return { keys: best.slice(0, heads), queries: best.slice(heads), judged: fares };
+      return { keys: best.slice(0, heads), queries: best.slice(heads), judged: fares, among };
     }
-    return { partners };
+    return { add, partners, read: () => read };
   }
 
   /** Tokens of the longest text that a page shows: no more than the layer has places or sees. */

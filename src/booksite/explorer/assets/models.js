@@ -2,35 +2,90 @@
 "use strict";
 
 globalThis.lnattnModels = (() => {
-  const { load, partOf, state } = lnattnExplorer;
-  const { embeddingsOf, layerOf } = lnattnCheckpoint;
+  const { isHere, load, state } = lnattnExplorer;
+  const { embeddingsOf, layerOf, placesOf } = lnattnCheckpoint;
+  const { aboutOf, inBlocks, requireEdition } = lnattnEmbeddings;
   const { decoded, ofBlob, open, openTogether, refuse } = lnattnSafetensors;
   const { fromMerges, tokenizer } = lnattnTokenizer;
   const { longestText, strongest, termsOf, termsOfParts, vocabulary } = lnattnFirstLayer;
 
-  /** What `compute` gives, computed when first asked for; a failure is forgotten. */
-  function once(compute) {
-    let promise = null;
-    return () => (promise ??= compute().catch((error) => {
-      promise = null;
-      throw error;
-    }));
-  }
-
   // ---- Models that come with the page --------------------------------------------------------------
 
-  const packed = async (bytes, name) => open(ofBlob(new Blob([await bytes]), name));
+  const megabytes = (bytes) => (bytes / 1e6).toFixed(1);
 
-  const aboutOf = (file) => JSON.parse(file.about.about); // the settings, as JSON
+  /** What says how much of `what` is here while parts of it are on their way. */
+  function meter(say, what) {
+    const asked = new Map(); // bytes by part
+    const arrived = new Set();
+    function told() {
+      const sum = (names) => [...names].reduce((all, name) => all + asked.get(name), 0);
+      say(`Loading ${what}: ${megabytes(sum(arrived))} of ${megabytes(sum(asked.keys()))} MB …`);
+    }
+    function expect(parts) {
+      for (const [name, bytes] of parts) asked.set(name, bytes);
+      if (parts.length) told();
+    }
+    function arrive(name) {
+      if (!asked.has(name)) return;
+      arrived.add(name);
+      told();
+    }
+    return { arrive, expect };
+  }
 
-  async function shipped(one) {
-    const part = partOf(one);
-    const file = await packed(part("layer"), "layer");
-    const about = aboutOf(file);
-    const { layer } = await layerOf(file, { model_type: "lnattn", ...about });
-    const embeddings = once(async () => embeddingsOf(await packed(part("rows"), "rows"), "W_E", layer.d));
-    const words = once(async () => tokenizer(await part("tokenizer"), about.vocab, about.begin));
-    return { one, layer, vocab: about.vocab, embeddings, words };
+  const fileOf = (bytes, name) => open(ofBlob(new Blob([bytes]), name));
+
+  /** A model that comes with the page; its parts are loaded when they are first asked for. */
+  function shipped(one) {
+    const { bytes, folder, vocab, begin, version } = one;
+    const nameOf = (name) => `${folder}/${name}`;
+    const blockOf = (number) => `rows-${number}`;
+
+    /** What read(value) makes of a part. */
+    async function part(name, read, line, size = bytes[name]) {
+      if (!isHere(nameOf(name))) line.expect([[name, size]]);
+      const made = await load(nameOf(name), version, read);
+      line.arrive(name);
+      return made;
+    }
+
+    async function weightsOf(packed) {
+      const file = await fileOf(packed, "layer");
+      const { rows, ...about } = aboutOf(file);
+      const { layer } = await layerOf(file, { model_type: "lnattn", ...about });
+      const blocks = rows.order.map((number) => [blockOf(number), bytes.rows / rows.order.length]);
+      const get = (number, take, line) =>
+        part(blockOf(number), async (block) => take(await fileOf(block, "block")), line, blocks[0][1]);
+      return { layer, blocks, edition: rows.edition, embeddings: inBlocks({ d: layer.d, size: vocab, ...rows }, get) };
+    }
+    const weights = (line) => part("layer", weightsOf, line);
+    const words = (line) => part("tokenizer", (json) => tokenizer(json, vocab, begin), line);
+
+    async function beyondOf(packed, { edition, layer }) {
+      const file = await fileOf(packed, "places");
+      requireEdition(file, edition);
+      return placesOf(file, layer.d);
+    }
+
+    let all = null;
+    /** What is known of all tokens, again and again while they come, these first. */
+    async function* vocabularyOf(ids, line) {
+      const held = await weights(line);
+      const { blocks, embeddings, layer } = held;
+      line.expect(blocks.filter(([name]) => !isHere(nameOf(name))));
+      if (!all) {
+        // No sentence reaches these positions, but σ is a mean over all.
+        const beyond = bytes.places ? await part("places", (packed) => beyondOf(packed, held), line) : [];
+        const positions = layer.positions && [...layer.positions, ...beyond];
+        all ??= vocabulary({ ...layer, positions }, embeddings.rows, vocab);
+      }
+      for await (const [first, count] of embeddings.arriving(ids, line)) {
+        await all.add(first, count);
+        if (all.read() < vocab) yield all;
+      }
+      yield all;
+    }
+    return { weights, words, vocabulary: vocabularyOf };
   }
 
   // ---- A reader's own ------------------------------------------------------------------------------
@@ -51,15 +106,20 @@ globalThis.lnattnModels = (() => {
     }
     const begin = found.config.model_type === "qwen2" ? null : idOf(found.config.bos_token_id);
     const read = await tokenizer(words ?? fromMerges(await load("gpt2")), held.size, begin);
-    const all = await vocabulary(layer, held.rows, held.size);
-    const one = { folder: `opened-${opened.length + 1}`, name, why: "opened by you" };
-    const model = {
-      one, layer, vocab: held.size, embeddings: async () => held, words: async () => read,
-      vocabulary: async () => all,
+    const all = vocabulary(layer, held.rows, held.size);
+    await all.add(0, held.size);
+    const one = {
+      folder: `opened-${opened.length + 1}`, name, why: "opened by you", heads: layer.heads, vocab: held.size,
     };
-    opened.push(model);
+    opened.push({
+      one, weights: async () => ({ layer, embeddings: held }), words: async () => read,
+      async *vocabulary() {
+        yield all;
+      },
+    });
     const facts = lnattnAbout.facts(name, found.config, { layer, vocab: held.size });
-    return { ...model, facts, file, seconds: (performance.now() - begun) / 1000 };
+    const seconds = (performance.now() - begun) / 1000;
+    return { one, layer, words: read, embeddings: held, vocabulary: all, facts, file, seconds };
   }
 
   /** The files that a reader dropped or chose, opened. */
@@ -83,27 +143,30 @@ globalThis.lnattnModels = (() => {
 
   // ---- What the page shows -----------------------------------------------------------------------
 
-  const models = new Map();
-
   /** The model that the address names, else the first; `missing`: the name, if there is none such. */
-  async function current() {
+  async function named() {
     const all = await load("shared");
     const listed = [...opened.map(({ one }) => one), ...all.models];
     const asked = state().model;
     const one = listed.find(({ folder }) => folder === asked) ?? all.models[0];
     if (!one) throw new Error(all.absent.map(({ name, why }) => `${name}: ${why}`).join(" "));
-    if (!models.has(one.folder)) {
-      const own = opened.find((model) => model.one === one);
-      const promise = own ? Promise.resolve(own) : shipped(one);
-      models.set(one.folder, promise);
-      promise.catch(() => models.delete(one.folder));
-    }
-    const model = await models.get(one.folder);
-    model.vocabulary ??= once(async () => {
-      const { rows, size } = await model.embeddings();
-      return vocabulary(model.layer, rows, size);
-    });
-    return { ...model, all, listed, missing: asked && one.folder !== asked ? asked : null };
+    return { all, listed, one, missing: asked && one.folder !== asked ? asked : null };
+  }
+
+  const models = new Map();
+
+  /** That model with its first layer and its tokenizer; `what`: what is loaded of it, for the line of say(words). */
+  async function current(say = () => {}, what = "the first layer and the vocabulary") {
+    const asked = await named();
+    const { one } = asked;
+    if (!models.has(one.folder)) models.set(one.folder, opened.find((model) => model.one === one) ?? shipped(one));
+    const model = models.get(one.folder);
+    const line = meter(say, `${what} of ${one.name}`);
+    const [{ embeddings, layer }, words] = await Promise.all([model.weights(line), model.words(line)]);
+    return {
+      ...asked, embeddings, layer, line, words,
+      vocabulary: (ids) => model.vocabulary(ids, line),
+    };
   }
 
   /** Where the first sentence opens, in a model in which a head shows something at a glance: York and New. */
@@ -114,7 +177,7 @@ globalThis.lnattnModels = (() => {
     const all = await load("shared");
     const one = all.models.find((model) => model.opening && (!folder || model.folder === folder));
     if (!one) throw new Error(`${folder ?? "the embedded model"} is not in this build`);
-    const file = await packed(partOf(one)("opening"), "opening");
+    const file = await load(`${one.folder}/opening`, one.version, (packed) => fileOf(packed, "opening"));
     const { text, tokens, ...layer } = aboutOf(file);
     const [queries, keys] = [{}, {}];
     for (const [name, { dtype }] of file.tensors) {
@@ -128,9 +191,10 @@ globalThis.lnattnModels = (() => {
     return { all, one, layer, terms, text, tokens, first: view, cut: 0 };
   }
   const openings = new Map();
-  function first(folder) {
-    if (!openings.has(folder)) openings.set(folder, once(() => opening(folder)));
-    return openings.get(folder)();
+  async function first(folder) {
+    const held = openings.get(folder) ?? await opening(folder);
+    openings.set(folder, held);
+    return held;
   }
 
   /** The ids that the address names one by one, if each is a token; else null. */
@@ -140,24 +204,24 @@ globalThis.lnattnModels = (() => {
   }
 
   /** The sentence of the address in the model of the address: its tokens and its terms. */
-  async function sentence() {
-    const model = await current();
-    const { all, layer, one, vocab } = model;
-    const given = idsAsked(vocab);
-    const asked = state().text ?? all.text;
-    if (!given && one.opening && asked === all.text) return { ...model, ...await first(one.folder) };
-    const { tokens, encode, ends } = await model.words();
+  async function sentence(say) {
+    const asked = await named();
+    const { all, one } = asked;
+    const given = idsAsked(one.vocab);
+    const typed = state().text ?? all.text;
+    if (!given && one.opening && typed === all.text) return { ...asked, ...await first(one.folder) };
+    const { embeddings, layer, line, words } = await current(say, "what this sentence needs");
+    const { encode, ends, tokens } = words;
     if (!given && !encode) refuse(`The tokenizer.json of ${one.name} is neither byte-level BPE nor WordPiece, so the page can read no sentence with it.`);
-    const { rows } = await model.embeddings();
-    if (layer.positionsAre === "rotary" && !layer.q0) await model.vocabulary();
-    const ids = given ?? encode(asked);
-    const text = given ? given.map((id) => tokens[id]).join("") : asked;
+    const ids = given ?? encode(typed);
+    const text = given ? given.map((id) => tokens[id]).join("") : typed;
     const most = longestText(layer, all.longest);
     const kept = ids.length > most ? [...ids.slice(0, most - ends[1]), ...ids.slice(ids.length - ends[1])] : ids;
-    const terms = termsOf(layer, kept.map((id) => rows(id, 1)));
+    await embeddings.need(kept, line);
+    const terms = termsOf(layer, kept.map((id) => embeddings.rows(id, 1)));
     const view = { first: strongest(layer, terms), cut: ids.length - kept.length };
-    return { ...model, ...view, text, isGiven: Boolean(given), ids: kept, tokens: kept.map((id) => tokens[id]), terms };
+    return { ...asked, ...view, layer, text, isGiven: Boolean(given), ids: kept, tokens: kept.map((id) => tokens[id]), terms };
   }
 
-  return { current, first, openFiles, sentence };
+  return { current, first, named, openFiles, sentence };
 })();

@@ -16,20 +16,20 @@
       make("div", { class: "controls" }, make("div", {}, make("label", { for: select.id }, "Model"), select)), why);
 
     return async (isLatest) => {
-      const { layer, listed, missing, one, vocab } = await lnattnModels.current();
+      const { listed, missing, one } = await lnattnModels.named();
       if (!isLatest()) return;
       options(select, listed.map(({ folder, name }) => [folder, name]), one.folder);
       why.textContent = `${missing ? "The address names a model that is not here; open it again. " : ""}${one.name}, ${one.why}: `
-        + `${vocab.toLocaleString("en")} tokens, ${layer.heads} heads.`;
+        + `${one.vocab.toLocaleString("en")} tokens, ${one.heads} heads.`;
     };
   });
 
   // ---- Opening a checkpoint ------------------------------------------------------------------------
 
   /** What is said of a model that was just opened. */
-  function report({ file, layer, one, seconds, vocab }) {
+  function report({ file, one, seconds }) {
     const megabytes = (bytes) => `${(bytes / 1e6).toFixed(0)} MB`;
-    return `${one.name}: ${vocab.toLocaleString("en")} tokens, ${layer.heads} heads; ${megabytes(file.read())} of `
+    return `${one.name}: ${one.vocab.toLocaleString("en")} tokens, ${one.heads} heads; ${megabytes(file.read())} of `
       + `${megabytes(file.size)} read in ${seconds.toFixed(1)} s. All tools of this page show it.`;
   }
 
@@ -78,7 +78,7 @@
     place.replaceChildren(zone, said, about, absent);
 
     return async () => {
-      const { all } = await lnattnModels.current();
+      const { all } = await lnattnModels.named();
       const reasons = all.absent.map(({ name, why }) => `${name} (${why.replace(/\.$/, "")})`);
       absent.textContent = reasons.length ? `Not shown in this edition: ${reasons.join("; ")}.` : "";
     };

@@ -179,7 +179,7 @@
       class: "numbers", role: "region", tabindex: "0", "aria-label": "Terms of the chosen query",
     });
     const labelled = (text, element) => make("div", {}, make("label", { for: element.id }, text), element);
-    const content = make("div", {},
+    const content = make("div", { class: "answer" },
       make("p", { class: "step" }, "The query:"), words,
       make("p", { class: "step" }, "The terms that count:"), boxes, attention, numbersOf,
       make("div", { class: "controls settings" }, labelled("The maps show", shows)),
@@ -191,8 +191,8 @@
         labelled("or an example", examples)),
       said, content);
 
-    return async (isLatest) => {
-      const found = await lnattnModels.sentence();
+    return async (isLatest, say) => {
+      const found = await lnattnModels.sentence(say);
       if (!isLatest()) return;
       const { all, layer, terms, tokens } = found;
       const wanted = settings(terms, found.first);

@@ -57,7 +57,7 @@ globalThis.lnattnTokens = (() => {
       said.textContent = "";
       listed = new Map();
       if (input.value) {
-        const { tokens } = await (await lnattnModels.current()).words();
+        const { tokens } = (await lnattnModels.current()).words;
         const typed = input.value;
         const found = await search(tokens, typed);
         if (typed !== input.value) return; // another letter came meanwhile, and asks again

@@ -108,26 +108,25 @@
         clearTimeout(timer);
         timer = setTimeout(() => {
           if (!input.value.trim()) return;
-          note.textContent = "Reading the model’s words: some megabytes, once …";
           go({ text: input.value, model: VIEWS[chosen("view", VIEWS.length, 0)].model, query: "" });
         }, TYPING);
       },
     });
     const note = make("p", { class: "hint", role: "status" });
     const heads = make("div", { class: "words", role: "radiogroup", "aria-label": "Head" });
-    const words = make("div", { class: "words", role: "radiogroup", "aria-label": "Query token" });
+    const words = make("div", { class: "words answer", role: "radiogroup", "aria-label": "Query token" });
     const boxes = make("div", { class: "grid", role: "group", "aria-label": "Terms kept" });
     const shown = make("div", { class: "shown" });
     const said = make("p", { class: "moved", role: "status" });
     place.replaceChildren(heads,
       make("div", { class: "text" }, make("label", { for: "widget-text" }, "A sentence of yours"), input), note,
-      words, make("div", { class: "beside" }, make("div", {}, said, boxes), shown));
+      words, make("div", { class: "beside answer" }, make("div", {}, said, boxes), shown));
 
-    return async (isLatest) => {
+    return async (isLatest, say) => {
       const number_ = chosen("view", VIEWS.length, 0);
       const view = VIEWS[number_];
       const own = Boolean(state().text) && state().model === view.model;
-      const { all, layer, one, terms, text, tokens } = await (own ? lnattnModels.sentence() : lnattnModels.first(view.model));
+      const { all, layer, one, terms, text, tokens } = await (own ? lnattnModels.sentence(say) : lnattnModels.first(view.model));
       if (!isLatest()) return;
       const { query, without } = settings(terms, own && text !== all.text ? liveliest(layer, terms, view.head) : view);
       const seen = look(layer, terms, view.head, query, { without });

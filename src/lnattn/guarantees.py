@@ -405,17 +405,17 @@ class _Relative:
 
     def reached(self, ids: Tensor, free: list[int], tokens: Tensor, bounds: Tensor) -> Tensor:
         keys = self.keys[tokens]
-        reached = torch.zeros(len(bounds), len(tokens), dtype=torch.bool)
-        for place, at in enumerate(free):
-            for bound, in_reach in zip(bounds[:, :, place], reached, strict=True):
-                able = bound.isfinite().nonzero()[:, 0]
-                for block in blocks(len(able), len(tokens), _SCORES):
-                    left = (~in_reach).nonzero()[:, 0]
-                    queries = self._turned(self._queries(ids[able[block]]), self.place - at)
-                    scores = self.scaled(queries @ keys[left].mT, at)
-                    needed = bound[able[block], None].to(scores)
-                    in_reach[left] = (scores > needed).any(dim=0)
-        return reached
+        exceeds = keys.new_full((len(bounds), len(tokens)), -torch.inf)
+        for block in blocks(len(ids), len(tokens), _SCORES):
+            queries = self._queries(ids[block])
+            products = keys.new_empty(len(queries), len(tokens))
+            for place, at in enumerate(free):
+                torch.mm(self._turned(queries, self.place - at), keys.mT, out=products)
+                scores = self.scaled(products, at)
+                for bound, most in zip(bounds[:, block, place].to(keys), exceeds, strict=True):
+                    if bound.isfinite().any():
+                        torch.maximum(most, (scores - bound[:, None]).amax(dim=0), out=most)
+        return exceeds > 0
 
 
 def _alone(folded: FoldedRelative, head: int, key_head: int) -> FoldedRelative:

@@ -40,7 +40,7 @@ from lnattn.weights import FirstLayer
 
 #: Scores that are held at once: 8 MiB in float32, which a core's cache nearly holds.
 _SCORES = 1 << 21
-#: Tokens whose divisors at all places stay in a core's cache.
+#: Tokens that are compared side by side: what is held of all places stays in a core's cache.
 _TILE = 512
 #: Nats by which a score may miss the highest and still be one: what single precision leaves open.
 TIE = 1e-5
@@ -469,8 +469,8 @@ class _Learned:
     def extremes(self, ids: Tensor, free: list[int], tokens: Tensor) -> tuple[Tensor, Tensor]:
         keys = self.token_keys[tokens]
         inverse = (1 / self._sigma(tokens, free)).T.contiguous().numpy()
-        low = keys.new_full((len(ids), len(free)), torch.inf)
-        high = torch.full_like(low, -torch.inf)
+        low = keys.new_empty(len(ids), len(free))
+        high = torch.empty_like(low)
         for block, from_tokens, from_places in self._products(ids, keys, free):
             arrays = (from_tokens, from_places, inverse, low[block].numpy(), high[block].numpy())
             threads = thread_count(len(from_tokens))
@@ -503,23 +503,32 @@ class _Learned:
 @compiled(fastmath={"nnan", "nsz"})
 @no_type_check
 def _extremes(from_tokens, from_places, inverse, low, high, step, first):
-    """Extremes of (a_w + b_k) r_kw over the tokens w, for every `step`-th query from `first`."""
+    """Extremes of (a_w + b_k) r_kw over the tokens w, for every `step`-th query from `first`.
+
+    `lowest` and `highest` hold those of every `_TILE`-th token, which compares them side by side.
+    """
     n_tokens = from_tokens.shape[1]
-    for begin in range(0, n_tokens, _TILE):
-        end = min(begin + _TILE, n_tokens)
-        for query in range(first, len(from_tokens), step):
+    n_places = len(inverse)
+    lowest = np.empty((n_places, _TILE), from_tokens.dtype)
+    highest = np.empty((n_places, _TILE), from_tokens.dtype)
+    for query in range(first, len(from_tokens), step):
+        lowest[:] = np.inf
+        highest[:] = -np.inf
+        for begin in range(0, n_tokens, _TILE):
+            end = min(begin + _TILE, n_tokens)
             of_tokens = from_tokens[query, begin:end]
-            for place in range(len(inverse)):
+            for place in range(n_places):
                 of_place = from_places[query, place]
                 divided = inverse[place, begin:end]
-                least = low[query, place]
-                most = high[query, place]
-                for token in range(end - begin):
-                    score = (of_tokens[token] + of_place) * divided[token]
-                    least = min(least, score)
-                    most = max(most, score)
-                low[query, place] = least
-                high[query, place] = most
+                low_lanes = lowest[place]
+                high_lanes = highest[place]
+                for lane in range(end - begin):
+                    score = (of_tokens[lane] + of_place) * divided[lane]
+                    low_lanes[lane] = min(low_lanes[lane], score)
+                    high_lanes[lane] = max(high_lanes[lane], score)
+        for place in range(n_places):
+            low[query, place] = lowest[place].min()
+            high[query, place] = highest[place].max()
 
 
 @compiled(fastmath={"nsz"})

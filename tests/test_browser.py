@@ -202,6 +202,26 @@ def test_a_page_is_printed_in_light_colours(chromium):
         assert (printed, tab.evaluate(theme)) == ("light", "dark")
 
 
+def test_the_claims_are_printed_on_four_pages_in_letters_that_can_be_read(address, chromium):
+    """Every claim with its signs, those of the folded sources too; nothing of what a click opens."""
+    shown = """(() => {
+      const seen = e => e.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true});
+      const all = [...document.querySelectorAll('.claims-all .claim')];
+      const points = e => parseFloat(getComputedStyle(e).fontSize) * 0.75;
+      return {
+        hidden: all.filter(e => !seen(e.querySelector('.said'))).map(e => e.id),
+        opened: all.filter(e => [...e.querySelectorAll('.found')].some(seen)).map(e => e.id),
+        least: Math.min(...[...document.querySelectorAll('.claims-all .sign')].map(points)),
+      };
+    })()"""
+    with tab_in(chromium) as tab:
+        tab.go(address + "book/claims.html")
+        tab.page.emulate_media(media="print")
+        assert tab.evaluate(shown) == {"hidden": [], "opened": [], "least": pytest.approx(7.5)}
+        printed = tab.page.pdf(prefer_css_page_size=True)
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 4
+
+
 RESULTS = """[...document.querySelectorAll('#search-results li')].map(one => [
   one.querySelector('a').getAttribute('href'), one.textContent])"""
 

@@ -80,21 +80,32 @@ def signs(page: BeautifulSoup, name: str) -> list[list[str]]:
     return lines
 
 
-def test_models_with_most_claims_come_first_and_absent_ones_count():
-    records = [record("K1", model=name) for name in ("b", "b", "a", "random keys", "majority, x")]
-    assert claims_tables.columns_of(records) == ("GPT-2", "b", "a", "trained here", "none")
+def test_columns_are_the_models_that_were_asked_most_asked_first_and_absent_ones_count():
+    records = [record("S1", model=name) for name in ("a", "b", "random keys", "majority, x")]
+    records.append(record("S2", model="b"))
+    columns_of = claims_tables.columns_of
+    sub_words = [CLAIMS["S1"], CLAIMS["S2"]]
+    assert columns_of(sub_words, records) == ("b", "a", "trained here", "none")
+    assert columns_of([CLAIMS["S2"]], records) == ("b",)
+    assert columns_of([CLAIMS["K2"]], records) == ("GPT-2",), "it waits for its checkpoint"
+    assert columns_of([CLAIMS["K1"]], records) == ()
     many = [claim(f"K{n}", model="gpt2-medium") for n in range(3, 6)]
-    CLAIMS.update({one.id: one for one in many})
-    try:
-        asked = record("K3", model="gpt2-medium (frozen)")
-        between = claims_tables.columns_of([*records, asked])[1:-2]
-        assert between == ("gpt2-medium", "b", "a")
-        elsewhere = record("K1", model="gpt2-medium")  # another claim: all three are absent
-        counted = claims_tables.columns_of([elsewhere, *[record("K1", model="c")] * 4])
-        assert counted[1:-2] == ("gpt2-medium", "c") or counted[1:-2] == ("c", "gpt2-medium")
-    finally:
-        for one in many:
-            del CLAIMS[one.id]
+    asked = [record("K3", model="gpt2-medium (frozen)"), record("K4", model="c")]
+    assert columns_of(many, asked) == ("gpt2-medium", "c")
+    assert columns_of(many, [record("K3", model="c"), record("K4", model="c")]) == (
+        *("gpt2-medium", "c"),  # absent of all three; the other was asked twice
+    )
+
+
+def test_each_source_shows_the_models_that_it_was_asked_of_and_no_other():
+    page = matrix(record("K1", model="minilm"), record("S1"), record("S2", model="random keys"))
+    heads = [[name.text for name in head.select("span")] for head in page.select(".claims-head")]
+    assert heads == [["", "GPT-2", "MiniLM"], ["", "tiny", "none"]]
+    styles = [table["style"] for table in page.select(".claims-matrix")]
+    assert styles == ["--columns: 2", "--columns: 2"]
+    for head, table in zip(heads, page.select(".claims-matrix"), strict=True):
+        for summary in table.select(".claim > summary"):
+            assert len(summary.find_all("span", recursive=False)) % len(head) == 0
 
 
 def test_claims_of_the_papers_stand_open_and_others_in_folded_groups():
@@ -105,7 +116,6 @@ def test_claims_of_the_papers_stand_open_and_others_in_folded_groups():
     assert [row["id"] for row in group.select(".claim")] == ["claim-s1", "claim-s2"]
     # By the first record of each claim.
     assert group.summary.text == "This book, on sub-words: 2 claims ✗ 1 ? 1"
-    assert page.select_one(".claims-matrix")["style"] == "--columns: 4"
     assert [row["data-source"] for row in page.select(".claim")][::3] == [
         "Kamoda et al. 2025",
         "this book, on sub-words",

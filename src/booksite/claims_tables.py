@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from docutils import nodes
@@ -20,7 +20,7 @@ from lnattn_book.claims.tally import PAPERS
 from lnattn_book.claims.verdicts import ABSENT, SIGNS, Record, counts_as, effect, robustness
 from lnattn_book.page.names import model_name
 
-#: The columns that every matrix has, between which stand the models in GPT-2's place, one each.
+#: The columns between which stand the models in GPT-2's place, one each.
 FIRST = ("GPT-2",)
 LAST = ("trained here", "none")
 
@@ -37,15 +37,15 @@ def column(model: str) -> str:
     return first
 
 
-def columns_of(entries: Iterable[Record]) -> tuple[str, ...]:
-    """The columns of a matrix of these records, the models with most claims first."""
-    records = list(entries)
-    named = Counter(column(record.model) for record in records)
-    for claim in claims().values():
-        if claim.is_absent(record.model for record in records if record.claim == claim.id):
-            named[column(claim.model)] += 1
+def columns_of(listed: Iterable[Claim], records: Sequence[Record]) -> tuple[str, ...]:
+    """The columns of these claims: the models that one of them was asked of, most asked first."""
+    named: Counter[str] = Counter()
+    for claim in listed:
+        models = [record.model for record in records if record.claim == claim.id]
+        absent = [claim.model] if claim.is_absent(models) else []
+        named.update(dict.fromkeys(column(model) for model in [*models, *absent]).keys())
     between = [name for name, _ in named.most_common() if name not in FIRST + LAST]
-    return (*FIRST, *between, *LAST)
+    return tuple(name for name in (*FIRST, *between, *LAST) if name in named)
 
 
 def _plain(model: str) -> str:
@@ -76,36 +76,40 @@ def bar(source: str, counts: Mapping[str, int]) -> nodes.raw:
 
 
 def matrix(app: Sphinx, page: str, records: list[Record]) -> nodes.container:
-    """Claims with a row: those of the two papers in the open, those of each other source folded."""
-    own_model = default_model().name
-    columns = columns_of(records)
+    """Claims with a row: those of the two papers in the open, those of each other source folded.
+
+    Each source has columns of its own, for the models that its claims were asked of.
+    """
     of: dict[str, list[Record]] = {}
     for entry in records:
         of.setdefault(entry.claim, []).append(entry)
-
-    def rows(letter: str) -> list[nodes.Node]:
-        made: list[nodes.Node] = [_html(_head(columns))]
-        for claim in claims().values():
-            if claim.id[0] == letter and not claim.aside:
-                mine = own_first(claim, of.get(claim.id, []))
-                behind = _behind(app, page, claim, mine, own_model)
-                made += [_html(_opening(claim, mine, columns)), *behind, _html("</details>")]
-        return made
-
-    made = [node for letter in PAPERS for node in rows(letter)]
-    for letter, name in SOURCES.items():
+    made: list[nodes.Node] = []
+    for letter in (*PAPERS, *(letter for letter in SOURCES if letter not in PAPERS)):
         listed = [claim for claim in claims().values() if claim.id[0] == letter and not claim.aside]
-        folded = [] if letter in PAPERS else listed
-        if folded:
-            first = [(claim, entry) for claim in folded for entry in of.get(claim.id, [])[:1]]
-            counts = Counter(SIGNS[counts_as(claim, entry.verdict)] for claim, entry in first)
-            marks = " ".join(f"{mark} {counts[mark]}" for mark in SIGNS.values() if counts[mark])
-            source = capitalised(name)
-            title = html.escape(f"{source}: {_number(len(folded))} {marks}".rstrip())
-            opening = f'<details class="claims-group"><summary>{title}</summary>'
-            made += [_html(opening), *rows(letter), _html("</details>")]
-    opening = f'<div class="claims-matrix" style="--columns: {len(columns)}">'
-    return nodes.container("", _html(opening), *made, _html("</div>"), classes=["claims-all"])
+        if not listed:
+            continue
+        columns = columns_of(listed, records)
+        rows = [_html(f'<div class="claims-matrix" style="--columns: {len(columns)}">')]
+        rows.append(_html(_head(columns)))
+        for claim in listed:
+            mine = own_first(claim, of.get(claim.id, []))
+            behind = _behind(app, page, claim, mine, default_model().name)
+            rows += [_html(_opening(claim, mine, columns)), *behind, _html("</details>")]
+        rows.append(_html("</div>"))
+        made += rows if letter in PAPERS else _folded(SOURCES[letter], listed, of, rows)
+    return nodes.container("", *made, classes=["claims-all"])
+
+
+def _folded(
+    source: str, listed: list[Claim], of: Mapping[str, list[Record]], rows: list[nodes.Node]
+) -> list[nodes.Node]:
+    """The rows of a source under a line with its claims by sign, one model for each claim."""
+    first = [(claim, entry) for claim in listed for entry in of.get(claim.id, [])[:1]]
+    counts = Counter(SIGNS[counts_as(claim, entry.verdict)] for claim, entry in first)
+    marks = " ".join(f"{mark} {counts[mark]}" for mark in SIGNS.values() if counts[mark])
+    title = html.escape(f"{capitalised(source)}: {_number(len(listed))} {marks}".rstrip())
+    opening = f'<details class="claims-group"><summary>{title}</summary>'
+    return [_html(opening), *rows, _html("</details>")]
 
 
 def paragraphs(app: Sphinx, page: str, entries: Iterable[Record]) -> nodes.container:

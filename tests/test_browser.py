@@ -203,7 +203,7 @@ def test_a_page_is_printed_in_light_colours(chromium):
 
 
 def test_the_claims_are_printed_on_four_pages_in_letters_that_can_be_read(address, chromium):
-    """Every claim with its signs, those of the folded sources too; nothing of what a click opens."""
+    """Every claim with its signs, also where folded on the screen; nothing that a click opens."""
     shown = """(() => {
       const seen = e => e.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true});
       const all = [...document.querySelectorAll('.claims-all .claim')];

@@ -69,7 +69,7 @@ def test_a_page_has_the_places_and_scripts_of_its_parts(published, tmp_path):
         "sentence",
         "heads",
     ]
-    assert scripts_of(front) == [*SHARED_SCRIPTS, "terms.js", "widget.js"]
+    assert scripts_of(front) == [*SHARED_SCRIPTS, "terms.js", "pulls.js", "widget.js"]
     assert scripts_of(explorer) == [
         *SHARED_SCRIPTS, "terms.js", "sentence.js", "tokens.js", "heads.js"
     ]  # fmt: skip
@@ -87,6 +87,13 @@ def test_a_part_that_is_none_is_an_error(published, tmp_path):
     _, warnings, _ = built(tmp_path, {"index.md": "# Start\n\n```{token-explorer} x\n```\n"})
     assert "there is no part 'x'; there are model, open" in warnings
     assert published == [], "no page has a part"
+
+
+@pytest.mark.parametrize("place", ["pair\n", "widget\n:figure: fig-one\n"])
+def test_a_widget_of_a_chapter_names_its_figure_and_no_other_does(published, tmp_path, place):
+    _, warnings, _ = built(tmp_path, {"index.md": f"# Start\n\n```{{token-explorer}} {place}```\n"})
+    assert ": `:figure: NAME` is for pair" in warnings
+    assert published == []
 
 
 def test_data_are_written_again_where_models_or_the_cache_have_changed(

@@ -3,8 +3,8 @@
 The page computes everything itself, of these models as of a reader's own checkpoint, so all that is
 written is weights, in safetensors files: `layer.js` with the first layer; `places.js` with the
 positions that no sentence reaches; the embeddings in blocks of tokens, `rows-0.js`, `rows-1.js` and
-so on, of which a sentence needs those of its own tokens; `opening.js`, the queries and keys of one
-sentence; and `tokenizer.js`, the tokenizer.json.
+so on, of which a sentence needs those of its own tokens; `opening.js` and `pair.js`, the queries
+and keys of a sentence; and `tokenizer.js`, the tokenizer.json.
 """
 
 from __future__ import annotations
@@ -37,10 +37,13 @@ LONGEST = 64
 BLOCK = 64
 
 
-def scripts_of(model: AnyFirstLayer, name: str, sentence: str = "") -> Iterator[tuple[str, str]]:
+def scripts_of(
+    model: AnyFirstLayer, name: str, sentence: str = "", pair: str = ""
+) -> Iterator[tuple[str, str]]:
     """The scripts of a model as (file name, text).
 
-    name: its folder; sentence: one whose queries and keys come with the page, in `opening.js`.
+    name: its folder; sentence, pair: those whose queries and keys come with a page, in `opening.js`
+    and `pair.js`.
     Raises `TokenError` for a model without tokenizer or embeddings, `ResultError` for one that the
     page cannot compute or whose embeddings are too large for it.
     """
@@ -65,9 +68,10 @@ def scripts_of(model: AnyFirstLayer, name: str, sentence: str = "") -> Iterator[
         yield f"rows-{number}.js", text
     backend = json.loads(model.tokenizer.backend_tokenizer.to_str())
     yield "tokenizer.js", script(f"{name}/tokenizer", backend)
-    if sentence:
-        shown = opening(require_absolute(model), sentence, about)
-        yield "opening.js", script(f"{name}/opening", shown)
+    for part, text in {"opening": sentence, "pair": pair}.items():
+        if text:
+            shown = opening(require_absolute(model), text, about)
+            yield f"{part}.js", script(f"{name}/{part}", shown)
 
 
 def facts_of(model: AnyFirstLayer, scripts: dict[str, str]) -> dict[str, Any]:

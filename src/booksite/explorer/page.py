@@ -1,24 +1,29 @@
 """A small Sphinx extension: the explorer, which shows what heads do with a token or a text.
 
-`{token-explorer} PART` marks where a part of it appears; `PARTS` names them. `{try-this}` links to
-a view. A page loads only the scripts of its parts; `booksite.explorer.publishing` makes them and
-the data that they read.
+`{token-explorer} PART` marks where a part of it appears; `PARTS` and `IN_CHAPTERS` name them.
+`{try-this}` links to a view. A page loads only the scripts of its parts;
+`booksite.explorer.publishing` makes them and the data that they read.
 """
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlencode
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.util.osutil import relative_uri
+from sphinx.util.typing import OptionSpec
 
 from booksite.explorer.publishing import (
+    IN_CHAPTERS,
+    LOADER,
     PARTS,
     STYLE,
     opening_scripts,
@@ -39,19 +44,32 @@ _BEFORE_OTHERS = 190
 class TokenExplorer(SphinxDirective):
     """`{token-explorer} PART`: where a part of the explorer appears.
 
-    Its content, such as a picture, is shown where scripts do not run.
+    Its content, such as a picture, is shown where scripts do not run. A part of `IN_CHAPTERS` takes
+    the place of a figure of its page, which the option `figure` names, and has no content.
     """
 
     required_arguments = 1
     has_content = True
+    option_spec: ClassVar[OptionSpec] = {"figure": directives.unchanged_required}
 
     def run(self) -> list[nodes.Node]:
         """An empty place, which the scripts fill."""
         part = self.arguments[0]
-        if part not in PARTS:
-            raise self.error(f"there is no part {part!r}; there are {', '.join(PARTS)}.")
+        known = (*PARTS, *IN_CHAPTERS)
+        if part not in known:
+            raise self.error(f"there is no part {part!r}; there are {', '.join(known)}.")
+        if (part in IN_CHAPTERS) != ("figure" in self.options):
+            raise self.error(f"{part}: `:figure: NAME` is for {', '.join(IN_CHAPTERS)}.")
         used = self.env.metadata[self.env.docname].get(_MARK, "").split()
         self.env.metadata[self.env.docname][_MARK] = " ".join([*used, part])
+        if part in IN_CHAPTERS:
+            names = html.escape(" ".join([STYLE, *IN_CHAPTERS[part]]))
+            figure = html.escape(self.options["figure"])
+            place = (
+                f'<div class="token-explorer" data-part="{part}" data-figure="{figure}" '
+                f'data-scripts="{names}"></div>'
+            )
+            return [nodes.raw("", place, format="html")]
         begin = f'<div class="token-explorer" data-part="{part}"><noscript>'
         still = nodes.container("", nodes.paragraph("", f"{PARTS[part][0]} needs JavaScript."))
         self.state.nested_parse(self.content, self.content_offset, still)
@@ -102,9 +120,12 @@ def load_scripts(
 
     What the front page's widget opens with is asked for with the page, and not by its scripts.
     """
-    parts = app.env.metadata.get(page, {}).get(_MARK, "").split()
+    every = app.env.metadata.get(page, {}).get(_MARK, "").split()
+    parts = [part for part in every if part in PARTS]
     if parts:
         app.add_css_file(f"explorer/{STYLE}")
+    if len(parts) < len(every):
+        app.add_js_file(f"explorer/{LOADER}", loading_method="defer")
     for name in dict.fromkeys(name for part in parts for name in PARTS[part][1]):
         app.add_js_file(f"explorer/{name}", loading_method="defer", priority=_BEFORE_OTHERS)
     if "widget" in parts:

@@ -52,9 +52,26 @@ PARTS = {
         "Showing what a head guarantees",
         (*SHARED_SCRIPTS, "terms.js", "tokens.js", "every-text.js"),
     ),
-    "widget": ("Taking terms out of attention", (*SHARED_SCRIPTS, "terms.js", "widget.js")),
+    "widget": (
+        "Taking terms out of attention",
+        (*SHARED_SCRIPTS, "terms.js", "pulls.js", "widget.js"),
+    ),
 }
-SCRIPTS = tuple(dict.fromkeys(name for _, names in PARTS.values() for name in names))
+#: What a page with a widget in place of a figure loads; the rest follows when the figure is near.
+LOADER = "in-chapter.js"
+#: The widgets that stand in for a chapter's figure, and their scripts in this order.
+IN_CHAPTERS = {
+    "pair": (*SHARED_SCRIPTS, "terms.js", "pulls.js", "pair.js"),
+}
+SCRIPTS = tuple(
+    dict.fromkeys(
+        name
+        for names in (*(names for _, names in PARTS.values()), (LOADER,), *IN_CHAPTERS.values())
+        for name in names
+    )
+)
+#: The sentence of chapter 3.
+PAIR = "The Libertarian candidate from New York visited Michelle Obama in Washington."
 _say = logging.getLogger(__name__)
 
 
@@ -145,7 +162,8 @@ def data_of(wanted: Wanted) -> tuple[dict[str, Any], dict[str, str]]:
 
     model = load_first_layer(wanted.choice)
     sentence = sentences()[0] if wanted.opening else ""
-    written = dict(scripts_of(model, wanted.folder, sentence))
+    pair = PAIR if wanted.choice.name == MINILM else ""
+    written = dict(scripts_of(model, wanted.folder, sentence, pair))
     return facts_of(model, written), written
 
 

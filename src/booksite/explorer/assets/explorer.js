@@ -194,7 +194,8 @@ window.lnattnExplorer = (() => {
 
   // ---- Parts of the page -------------------------------------------------------------------------
 
-  let arrived = !location.hash; // or the reader scrolls, and is not to be moved again
+  // Or the reader scrolls, and is not to be moved again; nor is who reads a chapter when its widget comes.
+  let arrived = !location.hash || Boolean(globalThis.lnattnChapter);
   let isTold = arrived;
 
   function stay() {

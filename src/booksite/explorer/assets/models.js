@@ -172,12 +172,12 @@ globalThis.lnattnModels = (() => {
   /** Where the first sentence opens, in a model in which a head shows something at a glance: York and New. */
   const SHOWN = { minilm: { head: 5, query: 5 } };
 
-  /** The first sentence in a model that comes with its queries and keys; without a name, the first such. */
-  async function opening(folder) {
+  /** A sentence that comes with its queries and keys, in the model of this name or in the first such. */
+  async function opening(folder, script) {
     const all = await load("shared");
     const one = all.models.find((model) => model.opening && (!folder || model.folder === folder));
     if (!one) throw new Error(`${folder ?? "the embedded model"} is not in this build`);
-    const file = await load(`${one.folder}/opening`, one.version, (packed) => fileOf(packed, "opening"));
+    const file = await load(`${one.folder}/${script}`, one.version, (packed) => fileOf(packed, script));
     const { text, tokens, ...layer } = aboutOf(file);
     const [queries, keys] = [{}, {}];
     for (const [name, { dtype }] of file.tensors) {
@@ -191,9 +191,10 @@ globalThis.lnattnModels = (() => {
     return { all, one, layer, terms, text, tokens, first: view, cut: 0 };
   }
   const openings = new Map();
-  async function first(folder) {
-    const held = openings.get(folder) ?? await opening(folder);
-    openings.set(folder, held);
+  async function first(folder, script = "opening") {
+    const name = `${folder}/${script}`;
+    const held = openings.get(name) ?? await opening(folder, script);
+    openings.set(name, held);
     return held;
   }
 

@@ -188,7 +188,6 @@ def test_the_last_row_of_table_4_is_the_mean_over_all_words_not_over_the_bold():
 def test_answers_of_the_classifiers_and_the_share_of_words_they_lose(sentiment):
     # The frequent label is right in 60 %; of the four means 1.00, 0.50, 0.75 and 0.75 three learn.
     assert chapter.seeds_that_learn(sentiment).tolist() == [1, 2]
-    assert chapter.right_by_arm(sentiment) == {"full": 0.75, "none": 0.75}
     assert chapter.share_of_lost_words(sentiment, "none", seed=1) == 2 / 5
     assert chapter.share_of_lost_words(sentiment, "full") == 0
 
@@ -237,11 +236,6 @@ RECORD = {"sets": ["full", "gpt2"], "dims": [2, 4]}
 def test_ratios_are_of_the_widths_that_were_asked():
     ratio = chapter.ratios(LAW, RECORD, "full")
     np.testing.assert_array_equal(ratio.value, [1.5, np.nan])
-    asked = chapter.ratios_of_sets(LAW, RECORD, widths=1)
-    assert {name: values.tolist() for name, values in asked.items()} == {
-        "full": [1.5],
-        "gpt2": [0.5],
-    }
     assert chapter.furthest(chapter.ratios(LAW, RECORD, "gpt2")) == (0.5, 0.4, 0.6)
     table = chapter.ratio_table(LAW, RECORD)
     assert table.loc["GPT-2, positions", "d′ = 4"] == "1.20 [1.10, 1.30]"

@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naming import naming
 from scipy import sparse
 
 from lnattn import plain
@@ -22,8 +21,6 @@ from lnattn.affinity.subwords import (
     TokenClasses,
     continuation_pieces,
     cycle,
-    kinds_in_text,
-    mostly_continuing,
     subword_ranks,
     token_classes,
 )
@@ -111,38 +108,6 @@ def test_pieces_equal_a_loop(case) -> None:
         (b, a, n) for b, a, _, n in expected
     ]
     np.testing.assert_allclose(found.share, [share for _, _, share, _ in expected])
-
-
-def some_classes(*kinds: str) -> TokenClasses:
-    """One token a letter: c continues a word, w begins one, anything else is of no letters."""
-    continuation = np.array([kind == "c" for kind in kinds])
-    word = np.array([kind == "w" for kind in kinds])
-    return TokenClasses(continuation, word, np.zeros(len(kinds), dtype=bool))
-
-
-def test_a_first_piece_behind_a_quote_continues_nothing() -> None:
-    """Tokens: 0 ' sap', 1 'iens', 2 a quote, 3 ' a'. Text: sap iens " iens a a sap iens iens a."""
-    classes = some_classes("w", "c", '"', "w")
-    text = [0, 1, 2, 1, 3, 3, 0, 1, 1, 3]
-    found = kinds_in_text(classes, text)
-    assert np.flatnonzero(found.piece).tolist() == [1, 7, 8]
-    assert np.flatnonzero(found.word).tolist() == [4, 5]  # the last token's next is not known
-    assert kinds_in_text(classes, [1]).piece.tolist() == [False]
-    with pytest.raises(TokenError, match=naming(4, "vocabulary")):
-        kinds_in_text(classes, [4])
-
-
-def test_tokens_that_mostly_continue_are_told_by_what_stands_before_them() -> None:
-    dense = np.zeros((5, 5), dtype=np.int64)
-    dense[0, 1] = 3  # ' sap' + 'iens'
-    dense[2, 1] = 3  # '"' + 'iens': half of its places
-    dense[1, 3], dense[2, 3] = 1, 2
-    dense[0, 2] = 5
-    classes = some_classes("w", "c", '"', "c", "c")  # 4 never occurs
-    assert np.flatnonzero(mostly_continuing(counts_of(dense), classes)).tolist() == [1]
-    assert np.flatnonzero(mostly_continuing(counts_of(dense), classes, 0.3)).tolist() == [1, 3]
-    with pytest.raises(CorpusError, match="4 tokens"):
-        mostly_continuing(counts_of(dense[:4, :4]), classes)
 
 
 def pieces_of(queries, keys) -> Pieces:

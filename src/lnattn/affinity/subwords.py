@@ -7,9 +7,8 @@ corpus's counts. Every number stands beside that of pieces permuted among themse
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,6 @@ from scipy.stats import binomtest
 from lnattn.affinity.scores import for_each_score_block
 from lnattn.attention.vectors import TokenVectors
 from lnattn.errors import CorpusError, ShapeError, TokenError
-from lnattn.ids import whole_ids
 from lnattn.inputs import one_of, real_number, require, whole_number
 from lnattn.text.counts import Counts
 
@@ -88,47 +86,6 @@ def token_classes(tokenizer: Any, vocab_size: int) -> TokenClasses:
             word[token] = not continues
             capital[token] = text[0].isupper() and not (wordpiece and continues)
     return TokenClasses(continuation=continuation, word=word, capital=capital, wordpiece=wordpiece)
-
-
-def mostly_continuing(
-    counts: Counts, classes: TokenClasses, min_share: float = 0.5
-) -> Bool[np.ndarray, "vocab"]:
-    """Tokens spelled as continuations that do continue something, in so much of the text or more.
-
-    A token without a space also stands first after a quote or a line break, and continues nothing
-    there. min_share: of its places behind another token, those where that one is of letters. Raises
-    `CorpusError` where counts and classes are of different vocabularies.
-    """
-    check_vocabularies(counts.vocab_size, len(classes.word))
-    real_number(min_share, "min_share", 0, 1)
-    before = counts.by_next
-    places = np.asarray(before.sum(axis=0)).ravel()
-    behind_letters = np.asarray(before[classes.letters].sum(axis=0)).ravel()
-    return classes.continuation & (places > 0) & (behind_letters >= min_share * places)
-
-
-class KindsInText(NamedTuple):
-    """Which tokens of a text continue a word, and which are a whole word: bool [n] each."""
-
-    piece: Bool[np.ndarray, "n"]
-    word: Bool[np.ndarray, "n"]
-
-
-def kinds_in_text(
-    classes: TokenClasses, token_ids: Int[np.ndarray, "n"] | Sequence[int]
-) -> KindsInText:
-    """Pieces that continue the token before them, and words of one token.
-
-    A piece is spelled as a continuation and stands behind letters: a first piece after a quote or a
-    line break is none. A word is spelled as a beginning, and the token after it continues nothing;
-    of the last token that is not known. Raises `TokenError` for ids outside the vocabulary.
-    """
-    require(classes, TokenClasses, "classes")
-    ids = whole_ids(token_ids, len(classes.word), "token id", "the vocabulary")
-    behind_letters = np.append(False, classes.letters[ids[:-1]])
-    piece = classes.continuation[ids] & behind_letters
-    before_a_piece = np.append(piece[1:], True)
-    return KindsInText(piece=piece, word=classes.word[ids] & ~before_a_piece)
 
 
 @dataclass(frozen=True)

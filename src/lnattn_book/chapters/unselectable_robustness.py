@@ -238,12 +238,6 @@ def seeds_that_learn(sentiment: Sentiment) -> Int[np.ndarray, "arm"]:
     return (right > sentiment.majority + LEARNT).sum(axis=1)
 
 
-def right_by_arm(sentiment: Sentiment) -> dict[str, float]:
-    """The share of right answers of each arm, over seeds and sentences."""
-    shares = sentiment.right.mean(axis=(1, 2)).tolist()
-    return dict(zip(sentiment.record["arms"], shares, strict=True))
-
-
 def classifiers_compared(sentiment: Sentiment) -> pd.DataFrame:
     """Without scaling and without LayerNorms, in points, with 95 % intervals; a row an arm.
 
@@ -272,13 +266,6 @@ def ratios(law: Mapping[str, np.ndarray], record: Mapping[str, Any], name: str) 
     place = record["sets"].index(name)
     rows = np.where(law["asked"][place][:, None], law["ratio"][place], np.nan)
     return Interval.rows(rows)
-
-
-def ratios_of_sets(
-    law: Mapping[str, np.ndarray], record: Mapping[str, Any], widths: int
-) -> dict[str, np.ndarray]:
-    """The ratios of every set without their intervals, at the first so many widths."""
-    return {name: ratios(law, record, name).value[:widths] for name in record["sets"]}
 
 
 def furthest(ratio: Interval) -> Interval:

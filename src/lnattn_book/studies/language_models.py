@@ -161,11 +161,6 @@ class LongRuns(Result):
         """The place of an arm."""
         return list(ARMS).index(name)
 
-    @property
-    def are_long(self) -> bool:
-        """Whether losses and keys are those of long runs."""
-        return set(self.record["runs"]) <= {long_name(a, s) for a in ARMS for s in SEEDS}
-
     def rates_tried(self) -> int:
         """At how many rates each arm was trained, at least."""
         return int(np.isfinite(self.sweep[..., 1]).sum(axis=1).min())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -28,6 +30,19 @@ def test_sums_of_weights_by_hand():
     assert chapter.sums_of(weights) == (0.0, 0.25)
     assert chapter.asymmetry(torch.tensor([[1.0, 2.0], [2.0, 0.0]])) == 0
     assert chapter.asymmetry(torch.tensor([[0.0, 1.0], [-1.0, 0.0]])) == pytest.approx(2.0)
+
+
+def test_weights_of_one_map_are_not_symmetric_although_scores_are():
+    """Two tokens, of scores 1, 0 and 4: one row divides by e + 1, the other by e⁴ + 1."""
+    Q = torch.tensor([[1.0, 0.0], [0.0, 2.0]], dtype=torch.float64)
+    K = torch.tensor([[0.0, 1.0], [0.0, 0.0]], dtype=torch.float64)
+    found = chapter.asymmetries(Q, K, scale=1.0)
+    first = 1 / (math.e + 1)  # what each gives the other
+    second = 1 / (math.e**4 + 1)
+    norm = math.hypot(first, 1 - first, second, 1 - second)
+    assert found["one map"] == 0
+    assert found["two maps"] == pytest.approx(math.sqrt(2))
+    assert found["one map, softmax"] == pytest.approx(math.sqrt(2) * (first - second) / norm)
 
 
 def test_the_mask_of_the_notes_is_causal_by_one_reading_only():

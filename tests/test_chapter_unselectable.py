@@ -148,3 +148,9 @@ def test_the_pages_sentences_hold_and_fail_of_other_numbers():
     assert len(failing) == 5
     assert "before any training lose more than after it" in failing
     assert "After LayerNorm no key of the whole grid is unselectable" in failing
+
+
+def test_lost_by_number_leaves_out_what_was_not_asked():
+    law = {"n": np.array([[1, 2], [32, 0]]), "share": np.zeros((2, 3, 2))}
+    lost = chapter.lost_by_number(law, {"sets": ["other", "of these"]}, "of these")
+    np.testing.assert_array_equal(lost, [[0, np.nan]] * 3)

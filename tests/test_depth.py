@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from lnattn.attention.forward import post_ln_layer, pre_ln_layer
 from lnattn.attention.layernorm import standardise
-from lnattn_book.studies.depth import ORDERS, through_depth, xavier_block
+from lnattn_book.studies.depth import ORDERS, through_depth, turned_by_steps, xavier_block
 
 SIZES = {"d_model": 6, "heads": 2, "tokens": 4, "seed": 3}
 #: So few weights that each of them can be moved, up and down.
@@ -53,3 +54,10 @@ def test_likeness_is_the_cosine_between_input_and_output(order):
     cosines = [float(a @ b / (a.norm() * b.norm())) for a, b in zip(x, y, strict=True)]
     found = through_depth(order, 1, **SIZES).likeness
     assert float(found[0]) == pytest.approx(sum(cosines) / len(cosines))
+
+
+@pytest.mark.parametrize(("order", "cosine"), [("pre-LN", (5 / 7) ** 0.5), ("post-LN", 0.5)])
+def test_random_steps_turn_a_stream_as_their_number_says(order, cosine):
+    """Steps at right angles: of 7 in all 2 are the third layer's; post-LN halves what was there."""
+    turned = turned_by_steps(order, 3, np.random.default_rng(0), d_model=4096, tokens=8)
+    assert turned == pytest.approx(cosine, abs=0.01)

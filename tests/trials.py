@@ -36,6 +36,7 @@ from made_up import (
 )
 from made_up_runs import beside, ends, normals
 
+from lnattn.selectability.gaussian import expected_share
 from lnattn_book.claims import brody, kamoda, mathematics, ours, residual
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.measures import Detail
@@ -90,6 +91,8 @@ UPHILL = np.arange(200.0)
 BENT_BEFORE = np.where(UPHILL < 4, 400.0, UPHILL)
 ROUND = np.cos(UPHILL / 10)
 Z = np.arange(12.0)
+# Shares of unselectable keys, [width n]; of the second width the last number was not asked.
+RISING = np.array([[0.1, 0.2, 0.4], [0.0, 0.1, np.nan]])
 NOISE = np.random.default_rng(0).permutation(12.0 * Z)
 # Attention on the first token, query by query.
 FADES, LEVEL = np.exp(-np.arange(40) / 5), 1 / np.arange(2.0, 42)
@@ -386,6 +389,12 @@ TRIALS: dict[str, list[Trial]] = {
         Trial("in part", HOLDS_IN_PART, layers=0.0, heads=0.5, windows=12),
         Trial("fails", FAILS, layers=0.2, heads=0.5, windows=12),
     ],
+    "B17": [
+        Trial("holds", HOLDS, expected_share, RISING, RISING),
+        Trial("as many", HOLDS_IN_PART, lambda n, d: 0.3, RISING, RISING),
+        Trial("fewer in some heads", HOLDS_IN_PART, expected_share, -RISING, RISING),
+        Trial("fails", FAILS, lambda n, d: 0.3, -RISING, RISING),
+    ],
     "R1": [
         Trial("holds", HOLDS, error=1e-15, without_bias=0.0),
         Trial("in part", HOLDS_IN_PART, error=1e-15, without_bias=0.4),
@@ -451,6 +460,16 @@ TRIALS: dict[str, list[Trial]] = {
     "M13": [
         Trial("holds", HOLDS, off=0.0, transposed=0.0),
         Trial("fails", FAILS, off=1.1, transposed=1.1),
+    ],
+    "M15": [
+        Trial("holds", HOLDS, scores=0.0, weights=0.0, two=0.5),
+        Trial("in part", HOLDS_IN_PART, scores=0.0, weights=0.2, two=0.5),
+        Trial("fails", FAILS, scores=0.1, weights=0.2, two=0.001),
+    ],
+    "M16": [
+        Trial("holds", HOLDS, array(0.997, 0.998, 0.999), array(0.6, 0.61, 0.62)),
+        Trial("by their number alone", UNDECIDED, array(0.98, 0.981), array(0.6, 0.61)),
+        Trial("as much by either", FAILS, array(0.9, 0.91), array(0.9, 0.91)),
     ],
     "M14": [
         Trial("holds", HOLDS, share=0.6, context=4096),

@@ -84,6 +84,18 @@ def asymmetry(scores: Float[Tensor, "query key"]) -> float:
     return float((scores - scores.T).norm() / scores.norm())
 
 
+def asymmetries(
+    Q: Float[Tensor, "token d_head"], K: Float[Tensor, "token d_head"], scale: float
+) -> dict[str, float]:
+    """How far from symmetric scores of one map and of two are, and the weights of one map."""
+    of_one_map = Q @ Q.T
+    return {
+        "one map": asymmetry(of_one_map),
+        "two maps": asymmetry(Q @ K.T),
+        "one map, softmax": asymmetry((of_one_map / scale).softmax(dim=1)),
+    }
+
+
 class MaskReadings(NamedTuple):
     """Whether a mask is causal if its first index is the query's, and if it is the key's."""
 
@@ -190,9 +202,13 @@ class Stacks(NamedTuple):
         }
         return table
 
+    def likenesses(self, depth: int, order: str) -> Float[np.ndarray, "seed"]:
+        """Cosine between the last layer's input and output, by seed."""
+        return np.array([float(stack.likeness[-1]) for stack in self.of[depth][order]])
+
     def likeness(self, depth: int, order: str) -> float:
-        """Median cosine between the last layer's input and output."""
-        return float(np.median([float(stack.likeness[-1]) for stack in self.of[depth][order]]))
+        """Its median over seeds."""
+        return float(np.median(self.likenesses(depth, order)))
 
 
 def random_stacks(depths: Sequence[int], seeds: int = 5) -> Stacks:
@@ -263,7 +279,8 @@ def checks(
     before = powers["before"]
     after = powers["after"]
     off = sums_of(weights).over_keys
-    of_one_map, of_two_maps = asymmetry.values()
+    of_one_map = asymmetry["one map"]
+    of_two_maps = asymmetry["two maps"]
     yield says("the root of their length", abs(before - 0.5) < 0.05, found=before)
     yield says("they do not any more", abs(after) < 0.05, found=after)
     yield says("It is the row that sums to one", off < 1e-10, weights >= 0, found=off)

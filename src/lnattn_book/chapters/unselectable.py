@@ -173,6 +173,14 @@ def left_at_width(arms: Sequence[FrozenArm], place: str, wide: int = 64) -> Inte
     return Interval.bootstrap_ratio(_by_window(arms, place, wide), _by_window(arms, place, 8))
 
 
+def lost_by_number(
+    law: Mapping[str, np.ndarray], record: Mapping[str, Any], name: str
+) -> Float[np.ndarray, "width n"]:
+    """Unselectable keys in heads of one of the law's sets by their number; NaN: not asked."""
+    place = record["sets"].index(name)
+    return np.where(law["n"][place] > 0, law["share"][place], np.nan)
+
+
 def share_of_gaussian_keys(keys: int, d: int, projected: bool = True) -> float:
     """What as many Gaussian keys lose in the dimensions that LayerNorm's projection leaves."""
     return expected_share(keys, d - 1 if projected else d)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -118,6 +118,33 @@ b16 = Rule(
         "inside heads": below(m.heads, at.rest),
     },
     effect=Effect("heads", unit="of the share is left inside heads", null=1, n="windows"),
+)
+
+
+def rises_with_keys(
+    at: At, gaussian: Callable[[int, int], float], heads: np.ndarray, with_scaling: np.ndarray
+) -> dict[str, Any]:
+    """gaussian: the share of n Gaussian keys of a width; heads, with_scaling: shares in heads of
+    trained models, without the scaling and with it, [width n], NaN where nothing was asked."""
+    fewest = gaussian(at.short, at.width)
+    most = gaussian(at.long, at.width)
+    return {
+        "times": most / fewest,
+        "fewest": fewest,
+        "most": most,
+        "least": np.nanmin(np.diff(heads, axis=1)),
+        "with_scaling": np.nanmin(np.diff(with_scaling, axis=1)),
+    }
+
+
+b17 = Rule(
+    "B17",
+    lambda m, at: {
+        "of Gaussian keys": at_least(m.times, at.times),
+        "in heads of trained models": at_least(m.least, 0),
+    },
+    rises_with_keys,
+    effect=Effect("most", unit="of the Gaussian keys", null="fewest", exact=True),
 )
 
 # ---- Majority ------------------------------------------------------------------------------------

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 
 from lnattn_book.claims.conditions import above, at_least, at_most, below, is_true
+from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.listed import claim
 from lnattn_book.claims.measures import Measures
 from lnattn_book.claims.nulls import NullModel
 from lnattn_book.claims.rules import At, Effect, Parts, Rule, rule
+from lnattn_book.studies.depth import ORDERS, turned_by_steps
 
 # ---- Identities and arithmetic: what only a mistake can break ------------------------------------
 
@@ -49,6 +52,16 @@ m14 = Rule(
     lambda m, at: above(m.share, at.share),
     effect=Effect("share", unit="of the operations", exact=True),
 )
+# scores, weights: of one map, how far from symmetric; two: scores of two maps.
+m15 = Rule(
+    "M15",
+    lambda m, at: {
+        "scores of one map": at_most(m.scores, at.error),
+        "weights of one map": at_most(m.weights, at.error),
+        "not with two maps": above(m.two, at.apart),
+    },
+    effect=Effect("weights", unit="from symmetric", null="two"),
+)
 
 # ---- What could fail -----------------------------------------------------------------------------
 
@@ -69,4 +82,39 @@ def m8(m: Measures, at: At) -> Parts:
     return {
         "even with pre-LN, and more so than with post-LN": even & below(m.pre, m.post),
         "uneven with post-LN only": even & above(m.post, at.even),
+    }
+
+
+def likeness(at: At, pre: np.ndarray, post: np.ndarray) -> dict[str, Any]:
+    """pre, post: cosine of the last layer's input and output, [seed], in either order."""
+    return {
+        "pre": Interval.bootstrap_median(pre),
+        "less": Interval.bootstrap_median(np.subtract(pre, post)),
+        "steps": (1 - 1 / at.depth) ** 0.5,
+        "seeds": len(pre),
+    }
+
+
+def random_steps(
+    generator: np.random.Generator, pre: np.ndarray, post: np.ndarray
+) -> tuple[np.ndarray, ...]:
+    """Stacks as many and as deep, whose stages add random vectors of one size."""
+    depth = claim("M16").rule["depth"]
+    return tuple(
+        np.array([turned_by_steps(order, depth, generator) for _ in range(len(pre))])
+        for order in ORDERS
+    )
+
+
+@rule(
+    "M16",
+    measure=likeness,
+    effect=Effect("pre", unit="cosine", null="steps", n="seeds"),
+    null=NullModel("stages that add random vectors of one size", deal=random_steps, draws=20),
+)
+def m16(m: Measures, at: At) -> Parts:
+    """Pre-LN could collapse representations, post-LN helps."""
+    return {
+        "less change than by steps of one size, with pre-LN": above(m.pre, m.steps + at.more),
+        "more change with post-LN": above(m.less, at.less),
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -98,3 +99,21 @@ def through_depth(
     loss = (standardise(x) * readout).sum() / tokens
     gradients = torch.autograd.grad(loss, weights)
     return Depth(torch.stack([g.norm() for g in gradients]), torch.stack(likeness))
+
+
+def turned_by_steps(
+    order: str, depth: int, generator: np.random.Generator, *, d_model: int = 64, tokens: int = 32
+) -> float:
+    """Mean cosine of the last layer's input and output, where stages add random steps of one size.
+
+    A layer has two stages, as in `through_depth`. Steps have the size of the normalised stream.
+    With post-LN the sum is normalised after each stage.
+    """
+    stream = torch.from_numpy(generator.normal(size=(tokens, d_model)))
+    before = stream
+    for _ in range(depth):
+        before = stream
+        for step in torch.from_numpy(generator.normal(size=(2, tokens, d_model))):
+            stream = stream + step
+            stream = standardise(stream) if order == "post-LN" else stream
+    return float(torch.nn.functional.cosine_similarity(before, stream, dim=-1).mean())

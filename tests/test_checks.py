@@ -51,6 +51,30 @@ def test_a_number_is_compared_as_it_is_printed(words, rounded, above, below):
     assert not says(words, float("nan")).holds
 
 
+#: What is said, what fits, and what would only after rounding.
+BOUNDS = [
+    ("46 % or more in every text", 0.46, 0.4573),
+    ("at least 46 %", 0.461, 0.4599),
+    ("no less than 3", 3, 2.9),
+    ("at most 13 %", 0.1294, 0.1304),
+    ("up to 35 %", 0.35, 0.3504),
+    ("0.002 nats at most", 0.002, 0.0021),
+    ("not more than 5 heads", 5, 6),
+    ("0.005 nats or less", 0.005, 0.0051),
+]
+
+
+@pytest.mark.parametrize(("words", "fits", "rounded"), BOUNDS)
+def test_a_bound_is_not_helped_by_rounding(words, fits, rounded):
+    assert says(words, fits).holds
+    assert not says(words, rounded).holds
+
+
+def test_a_number_before_the_bound_of_another_is_none():
+    assert says("attention on position 0 by at most 0.01", 0, 0.009).holds
+    assert not says("attention on position 0 by at most 0.01", 0, 0.011).holds
+
+
 @given(
     value=st.floats(-1000, 1000),
     decimals=st.integers(0, 4),

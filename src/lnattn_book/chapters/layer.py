@@ -23,7 +23,7 @@ from lnattn.transformer import Transformer
 from lnattn.weights import LayerNorm
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.page import Check, says
-from lnattn_book.studies.depth import ORDERS, Depth, through_depth
+from lnattn_book.studies.depth import ORDERS, Depth, through_depth, turned_by_steps
 from lnattn_book.studies.torch_blocks import block_of_encoder_layer
 
 
@@ -286,6 +286,13 @@ def checks(
     yield says("It is the row that sums to one", off < 1e-10, weights >= 0, found=off)
     yield says("made by one map", of_one_map < 1e-10, found=of_one_map)
     yield says("on real weights it is not", of_two_maps > 0.01, found=of_two_maps)
+    of_weights = asymmetry["one map, softmax"]
+    yield says(
+        "Its scores are; its weights are not",
+        of_one_map < 1e-10,
+        of_weights > 0.01,
+        found=of_weights,
+    )
     yield says("All three agree to rounding", np.array(errors) < 1e-8, found=np.array(errors))
     yield from _checks_of_stacks(behaviour.loc["pre-LN"], behaviour.loc["post-LN"])
     yield from _checks_at_their_word(taken)
@@ -303,6 +310,9 @@ def _checks_of_stacks(pre: pd.Series, post: pd.Series) -> Iterator[Check]:
     alike = [pre[f"24 layers, {ALIKE}"], post[f"24 layers, {ALIKE}"]]
     by_steps = (1 - 1 / 24) ** 0.5  # of one size, each at right angles to the stream
     yield says("a cosine of 0.98 with pre-LN, of 0.60 with post-LN", alike)
+    generator = np.random.default_rng(0)
+    by_chance = [turned_by_steps(order, 24, generator) for order in ORDERS]
+    yield says("random steps in place of layers give 0.98 and 0.50", by_chance)
     yield says("whatever the layers do", abs(alike[0] - by_steps) < 0.005, found=by_steps)
 
 

@@ -151,4 +151,4 @@ def checks(
         found=picks[inside],
     )
     yield says("the scaling key k has queries of its own", picks_of_k > 0, found=picks_of_k)
-    yield says("Of real inputs the projection takes next to nothing", share < 1e-3, found=share)
+    yield says("Of MiniLM's inputs the projection takes next to nothing", share < 1e-3, found=share)

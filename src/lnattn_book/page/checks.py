@@ -62,7 +62,8 @@ def says(words: str, *values: Any, found: Any = None) -> Check:
     words: as they stand on the page; '…' for what is left out between two parts of a sentence, and
     asterisks around a name that looks like a number (**1**). values: one for each number of the
     words, in order, sequences of them in one; it is compared as printed, so that '27 %' is right
-    for .2650 to .2750. Behind 'less than', 'more than', 'below', 'above' a number is a bound.
+    for .2650 to .2750. Behind 'less than', 'more than', 'below', 'above', and beside 'at most', 'up
+    to', 'at least', 'or more', a number is a bound, which no rounding helps.
     True and False among the values, and arrays of them, are conditions: all must be true, and an
     array must not be empty. Words without a number need one, and so do numbers in letters. A
     function among the values is called here: an error in it is a sentence that does not hold.

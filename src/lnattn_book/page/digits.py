@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from operator import ge, gt, le, lt
 
 import numpy as np
 
@@ -30,9 +31,17 @@ _NUMBER = re.compile(
 )
 _BETWEEN = re.compile(r"(?:,| ?–|,? and| to| or) ?")
 _BOUNDS = {
-    "<": re.compile(r"\b(?:(?:less|fewer|smaller) than|below|within) $"),
-    ">": re.compile(r"\b(?:(?:more|greater|larger) than|above) $"),
+    "<": re.compile(r"(?<!\bno )(?<!\bnot )\b(?:(?:less|fewer|smaller) than|below|within) $"),
+    "≤": re.compile(r"\b(?:at most|up to|(?:no|not) (?:more|greater|larger) than) $"),
+    ">": re.compile(r"(?<!\bno )(?<!\bnot )\b(?:(?:more|greater|larger) than|above) $"),
+    "≥": re.compile(r"\b(?:at least|(?:no|not) (?:less|fewer) than) $"),
 }
+#: Bounds that stand behind their number, and perhaps its unit.
+_BOUNDS_BEHIND = {
+    "≤": re.compile(r"(?: \w+)? (?:at most|or less|or fewer)\b(?! [\d.])"),
+    "≥": re.compile(r"(?: \w+)? (?:at least|or more)\b(?! [\d.])"),
+}
+_COMPARED = {"<": lt, "≤": le, ">": gt, "≥": ge}
 _SCALES = {"": 1, "thousand": 10**3, "million": 10**6, "billion": 10**9}
 #: Numbers that are spelled, and ask for a condition: they are not compared.
 _SPELLED = re.compile(
@@ -47,7 +56,8 @@ class Number:
     """A number as a sentence prints it.
 
     text: as it stands; start, end: where, in the sentence. says: its value; unit: of its last
-    digit. bound: '<' or '>' behind 'less than' and 'more than', else ''. is_percent: 84 % says
+    digit. bound: '<' or '>' behind 'less than' and 'more than', '≤' or '≥' beside 'at most' and 'at
+    least', else ''. is_percent: 84 % says
     0.84. one_in: '1 in 1,945' is a share.
     """
 
@@ -80,10 +90,13 @@ class Number:
         """Whether this is what a value is when it is rounded to the printed digits."""
         computed = self.printed(value)
         said = float(self.digits)
-        if self.bound:
-            return computed < said if self.bound == "<" else computed > said
         half = 0.5 * 10.0**-self.decimals
         slack = 1e-12 * max(half, abs(said))  # of a value that lies between two printed numbers
+        if self.bound in ("≤", "≥"):
+            reached = abs(computed - said) <= slack
+            return reached or _COMPARED[self.bound](computed, said)
+        if self.bound:
+            return _COMPARED[self.bound](computed, said)
         return abs(computed - said) <= half + slack
 
     def like(self, value: float) -> str:
@@ -127,7 +140,9 @@ def is_spelled_in(words: str) -> bool:
 def _number(match: re.Match[str]) -> Number:
     sign = "-" if match["sign"] in ("-", "−") else ""
     before = match.string[: match.start()].lower()
+    behind = match.string[match.end() :].lower()
     bounds = [sign for sign, pattern in _BOUNDS.items() if pattern.search(before)]
+    bounds += [sign for sign, pattern in _BOUNDS_BEHIND.items() if pattern.match(behind)]
     return Number(
         text=match[0],
         start=match.start(),

@@ -103,7 +103,10 @@ def test_they_fail_where_models_are_taken_for_one_another(asked):
 
 def test_they_fail_where_a_reader_sees_1(asked):
     shown = failing(**asked | {"centred": asked["uncentred"]})
-    assert shown == ["Zero, to rounding, in every matrix but one"]
+    assert shown == [
+        "Zero, to rounding, in every matrix but one",
+        "no gradient corrects what pure writers put there",
+    ]
 
 
 def test_they_fail_where_the_norms_change_places(asked):

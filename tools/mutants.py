@@ -11,6 +11,9 @@ they pass, on the whole files of those tests; or, given `--tests`, on those file
 no measurement of what reaches what. A survivor is looked up in `tests/survivors.toml`,
 which says why it cannot be seen, or which test is missing; one that is not listed fails the run.
 
+Rooms of `tests/mistakes.toml`, such as `explorer`, `commands` or `report`, are gone through by that
+list (tools/mistakes.py).
+
 All of it happens in a copy of the repository. A mutant's tests run in a fork of a process that has
 imported torch and the like already, and not the package: a tenth of the time of a new process.
 numba keeps machine code on disk, where it would outlive a mistake in a loop that another file's
@@ -39,6 +42,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import mistakes
 
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "_build" / "mutants"
@@ -370,8 +375,11 @@ def reasons() -> dict[str, str]:
 def run(module: str, sample: int, seed: int, names: str = "") -> tuple[Counter[str], list[str]]:
     """How many were killed, equivalent or listed, and what survives unlisted.
 
-    By the test files that are named, or else by all that reach the module.
+    By the test files that are named, or else by all that reach the module. A room of the list of
+    mistakes is gone through by that list.
     """
+    if by_hand := mistakes.listed(module):
+        return run_list(by_hand)
     files = test_files(names)
     reach = {} if files else reach_of(module)
     tally: Counter[str] = Counter()
@@ -389,6 +397,21 @@ def run(module: str, sample: int, seed: int, names: str = "") -> tuple[Counter[s
         seconds = time.monotonic() - begun
         print(f"  {fate} ({seconds:.0f} s) {mutant.line} {mutant.text}", flush=True)
     return tally, unlisted
+
+
+def run_list(by_hand: list[mistakes.Mistake]) -> tuple[Counter[str], list[str]]:
+    """The same for mistakes of the list, each by its own tests, which pass without it."""
+    for file in sorted({file for mistake in by_hand for file in mistake.files}):
+        if not passes([file], keep_bytecode=True):
+            raise SystemExit((WORK / "output.txt").read_text("utf-8", "replace"))
+    tally: Counter[str] = Counter()
+    surviving = []
+    for mistake, is_unnoticed in mistakes.tried(by_hand, TREE, passes):
+        fate = "survives" if is_unnoticed else "killed"
+        tally[fate] += 1
+        surviving += [mistake.text] if is_unnoticed else []
+        print(f"  {fate} {mistake.text}", flush=True)
+    return tally, surviving
 
 
 def table(rows: dict[str, Counter[str]]) -> Iterator[str]:

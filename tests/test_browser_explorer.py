@@ -5,10 +5,16 @@ Skipped, by name, where no Chromium is installed.
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
+import re
 import shutil
+import time
+import zlib
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -16,13 +22,14 @@ import torch
 from browsing import PHONE, tab_in
 from checkpoint_folders import checkpoint
 from hostile import HOSTILE, hostile_scripts, tiny
+from site_pages import served
 from tokenizers import Tokenizer, models
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 from booksite.explorer import publishing
 from booksite.explorer.layers import facts_of, opening, scripts_of, weights
 from booksite.explorer.texts import script
-from lnattn import fold, guarantee, load_first_layer, six_terms
+from lnattn import fold, guarantee, load_first_layer, six_terms, token_vectors
 from lnattn.guarantees import EveryText
 from lnattn.reporting.about import facts
 from lnattn.text.tokenizers import encode_documents
@@ -420,3 +427,143 @@ def test_of_a_long_text_the_page_says_how_much_is_left_out(tab, site) -> None:
     assert len(tab.evaluate("new URLSearchParams(location.hash.slice(1)).get('text')")) == 600
     write(tab, "A cat.", "explorer-text")
     tab.until(f"/^\\d tokens of book-gpt2/.test(document.querySelector('{said}').textContent)")
+
+
+# ---- A bad line, over http -----------------------------------------------------------------------
+
+BLOCKS = "book-gpt2/rows-"
+
+
+class Line(SimpleHTTPRequestHandler):
+    """A plain server that answers for some addresses as a bad line or a wrong host does."""
+
+    spoilt: ClassVar[dict[str, str]] = {}
+    wait = 0.0
+    asked: ClassVar[list[str]] = []
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        how = next((how for name, how in self.spoilt.items() if name in self.path), "")
+        path = Path(self.translate_path(self.path))
+        if BLOCKS in self.path:
+            time.sleep(self.wait)
+        if not how:
+            super().do_GET()
+            return
+        body = path.read_bytes()
+        self.send_response(200)
+        if how == "page":
+            body = b"<!doctype html><title>Not here</title>"
+            self.send_header("X-Content-Type-Options", "nosniff")
+        elif how == "other edition":
+            body = body.replace(*self.replaced(body))
+        self.send_header("Content-Type", "text/html" if how == "page" else "text/javascript")
+        if how != "cut":
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.wfile.write(body[: len(body) // 2] if how in ("cut", "dropped") else body)
+
+    @staticmethod
+    def replaced(body: bytes) -> tuple[bytes, bytes]:
+        """The data of a script, and the same data as of other weights."""
+        packed = body.split(b'"')[3]
+        data = zlib.decompress(base64.b64decode(packed))
+        place = data.index(b"edition") + len(b'edition\\": \\"')
+        other = data[:place] + b"0" * 16 + data[place + 16 :]
+        return packed, base64.b64encode(zlib.compress(other))
+
+
+@pytest.fixture
+def line(site, monkeypatch):
+    """The address of the site on a line that may be spoilt."""
+    monkeypatch.setattr(Line, "spoilt", {})
+    monkeypatch.setattr(Line, "asked", [])
+    with served(site, Line) as address:
+        yield address
+
+
+SHOWN = "getComputedStyle(document.querySelector('%s')).display !== 'none'"
+PROBLEM = "document.querySelector('[data-part=%s] .problem')"
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    {
+        "cut": "is damaged",
+        "dropped": "could not be loaded",
+        "page": "could not be loaded",
+        "other edition": "is of another edition than this page: load the page again",
+    }.items(),
+)
+def test_of_a_bad_block_nothing_is_shown_until_it_comes(chromium, line, how, why) -> None:
+    answer = SHOWN % "[data-part=sentence] .answer"
+    with tab_in(chromium, PHONE) as tab:
+        tab.go(f"{line}sentence.html#model=book-gpt2&head=0")
+        tab.until(f"{answer} && document.querySelector('[data-part=sentence]').dataset.state")
+        Line.spoilt[BLOCKS] = how
+        tab.evaluate("location.hash = '#model=book-gpt2&text=A+cat'")
+        tab.until(PROBLEM % "sentence")
+        said = text_of(tab, "[data-part=sentence] .problem")
+        pattern = rf"The explorer's data are missing: {BLOCKS}\d+\.js {why}\. Try again"
+        assert re.fullmatch(pattern, said), said
+        assert not tab.evaluate(answer), "the sentence before is not this one's"
+        assert text_of(tab, "[data-part=sentence] > .hint[role=status]") == ""
+        Line.spoilt.clear()
+        tab.page.click("[data-part=sentence] .problem button")
+        tab.until(f"{answer} && !{PROBLEM % 'sentence'}")
+        words = tab.evaluate("[...document.querySelectorAll('.words bdi')].map(e => e.textContent)")
+        assert words == ["<|endoftext|>", "A", "␣cat"]
+    again = [path for path in Line.asked if "again=1" in path]
+    assert again, "no cache is to answer a second time"
+    assert len(again) < 4
+
+
+def test_where_the_line_drops_what_has_come_stays_and_is_not_asked_for_again(
+    chromium, line, monkeypatch
+) -> None:
+    monkeypatch.setattr(Line, "wait", 0.25)
+    with tab_in(chromium, PHONE) as tab:
+        tab.go(f"{line}sentence.html#model=book-gpt2&token=f")
+        line_of = "document.querySelector('[data-part=heads] > [role=status]:not(.arrived)')"
+        told = f"{line_of}.textContent"
+        tab.until(f"/^Loading all tokens of book-gpt2: .* of 5.\\d MB …$/.test({told})")
+        hint = "document.querySelector('[data-part=heads] .view .hint')?.textContent"
+        tab.until(f"/^So far among [\\d,]+ of 8,192/.test({hint})")
+        assert tab.evaluate(SHOWN % "[data-part=heads] .head")
+        tab.context.set_offline(True)
+        tab.until(PROBLEM % "heads")
+        assert "could not be loaded. Try again" in text_of(tab, "[data-part=heads] .problem")
+        assert "So far among" in text_of(tab, "[data-part=heads] .view")
+        assert tab.evaluate(SHOWN % "[data-part=heads] .head"), "what has come is kept"
+        tab.context.set_offline(False)
+        tab.page.click("[data-part=heads] .problem button")
+        tab.until(f"/^Shown: f, token /.test({told})")
+        assert "So far among" not in text_of(tab, "[data-part=heads] .view")
+    first = [path for path in Line.asked if BLOCKS in path and "again" not in path]
+    assert len(first) == len(set(first)), "a block that came is not asked for again"
+    assert {path.partition("?")[0].partition("book-gpt2/")[2] for path in Line.asked} >= {
+        f"rows-{number}.js" for number in range(128)
+    }
+
+
+def test_heads_with_most_to_see_stand_first(tab, site, book_model) -> None:
+    """By the rank of the key that is named, then by the highest score."""
+    names = "[...document.querySelectorAll('.head')].map(e => Number(e.ariaLabel.slice(5)))"
+    tops = """[...document.querySelectorAll('.head')].map(e => Math.max(
+      ...[...e.querySelectorAll('.score')].map(s => Number(s.textContent.replace('−', '-')))))"""
+    token, key = (book_model.tokenizer.encode(one)[-1] for one in (" York", " New"))
+    show(tab, site, f"#model=book-gpt2&token={token}", "sentence")
+    tops_alone = tab.evaluate(tops)
+    assert tops_alone == sorted(tops_alone, reverse=True)
+    assert tops_alone[0] > tops_alone[-1]
+    show(tab, site, f"#model=book-gpt2&token={token}&key={key}", "sentence")
+    vectors = token_vectors(fold(book_model.attention), book_model.embeddings)
+    scores = torch.einsum("hw,hkw->hk", vectors.queries[:, token], vectors.keys_per_head)
+    ranks = (scores > scores[:, key, None]).sum(dim=1).tolist()
+    shown = [ranks[head] for head in tab.evaluate(names)]
+    assert shown == sorted(ranks)
+    assert ranks != sorted(ranks), "else their own order would do"

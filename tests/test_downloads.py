@@ -145,12 +145,16 @@ NAME()
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="12" height="7"><title>NAME</title></svg>'
 
 
+#: Of each figure, a few or a megabyte and more.
+NUMBERS = {"one": "x,one", "two": "x,two" + "\n1,2" * 300_000}
+
+
 def picture(name: str, folder: Path) -> dict:
     """The output of a cell that draws: a picture, and with it its drawings and numbers."""
     file = folder / f"{name}.png"
     Image.effect_noise((32, 32), 80 + len(name)).save(file)
     svg = SVG.replace("NAME", name)
-    carried = {"svg": svg, "csv": f"x,{name}", "dark": svg.replace("12", "13")}
+    carried = {"svg": svg, "csv": NUMBERS[name], "dark": svg.replace("12", "13")}
     data = {PNG: base64.b64encode(file.read_bytes()).decode()}
     about = {PNG: {KEY: carried}}
     return {"output_type": "display_data", "metadata": about, "data": data}
@@ -209,7 +213,15 @@ def test_a_figure_is_a_drawing_for_light_and_dark_pages_with_its_files(book):
             "Drawing (SVG)": f"../_images/fig-{name}.svg",
             "data (CSV)": f"../_downloads/figures/fig-{name}.csv",
         }
-        assert (book / "_downloads" / "figures" / f"fig-{name}.csv").read_text() == f"x,{name}"
+        assert (book / "_downloads" / "figures" / f"fig-{name}.csv").read_text() == NUMBERS[name]
+        line = figure.select_one(".figure-files").text
+        assert (
+            line
+            == {
+                "one": "Drawing (SVG) and data (CSV)",
+                "two": "Drawing (SVG) and data (CSV), 1.2 MB",
+            }[name]
+        )
     loading = [img.get("loading") for figure in (one, two) for img in figure("img")]
     assert loading == [None, "lazy", "lazy", "lazy"], "the first of a page is fetched at once"
 

@@ -91,7 +91,7 @@ def typed_in_the_explorer(visit: Visit, base: str, model: str) -> list[tuple[str
 
 
 SAID = """(() => {
-  const line = document.querySelector('[data-part=heads] > [role=status]');
+  const line = document.querySelector('[data-part=heads] > [role=status]:not(.arrived)');
   return line.textContent && getComputedStyle(line).visibility === 'visible';
 })()"""
 

@@ -29,6 +29,8 @@ from lnattn_book.page.names import KEY, PNG
 from lnattn_book.page.places import repository
 
 FOLDER = "_downloads"
+#: Bytes of a file from which on its size stands beside its link.
+LIGHT = 1_000_000
 _SIZE = re.compile(r'<svg [^>]*?\b(width="\d+" height="\d+")')
 
 
@@ -157,6 +159,9 @@ def offer_drawings(app: Sphinx, doctree: nodes.document, page: str) -> None:
         is_first = False
         offered = {"Drawing (SVG)": addresses["light"], "data (CSV)": data}
         links = [f'<a href="{to}" download>{what}</a>' for what, to in offered.items()]
+        weight = len(csv.encode())
+        if weight > LIGHT:
+            links[-1] += f", {weight / 1e6:.1f} MB"
         line = f'<p class="figure-files">{" and ".join(links)}</p>'
         figure += nodes.raw("", line, format="html")
 

@@ -8,7 +8,7 @@
 
 globalThis.lnattnEmbeddings = (() => {
   const { WIDTH, decoded } = lnattnSafetensors;
-  const AT_ONCE = 16; // blocks asked for together
+  const AT_ONCE = 16; // blocks on their way
 
   /** What gives rows as numbers: stored as `dtype` one after the other, whole numbers with a scale for each row. */
   function reader({ d, dtype, bytes, scales = null }) {
@@ -76,10 +76,14 @@ globalThis.lnattnEmbeddings = (() => {
 
     async function* arriving(ids, line) {
       const numbers = [...new Set([...blocksOf(ids), ...order])];
-      for (let at = 0; at < numbers.length; at += AT_ONCE) {
-        const some = numbers.slice(at, at + AT_ONCE);
-        await held(some, line);
-        for (const number of some) yield partOf(number);
+      // Each with its failure as a value, since it may fail before its turn.
+      const ask = (number) => held([number], line).then(() => null, (error) => error);
+      const coming = numbers.slice(0, AT_ONCE).map(ask);
+      for (const [at, number] of numbers.entries()) {
+        const problem = await coming.shift();
+        if (problem) throw problem;
+        if (at + AT_ONCE < numbers.length) coming.push(ask(numbers[at + AT_ONCE]));
+        yield partOf(number);
       }
     }
     return { size, rows: reader(stored), need: (ids, line) => held(blocksOf(ids), line), arriving };

@@ -263,7 +263,13 @@ window.lnattnExplorer = (() => {
         place.querySelector(".problem")?.remove();
         if (event?.type === "hashchange") place.querySelector(".arrived")?.remove();
         if (problem) {
-          const again = make("button", { type: "button", click: update }, "Try again");
+          const again = make("button", {
+            type: "button",
+            click: (event) => {
+              event.target.closest(".problem").remove(); // it is not known to be one any more
+              return update(event);
+            },
+          }, "Try again");
           const told = problem.name === "Refused" ? [problem.message]
             : [`The explorer's data are missing: ${problem.message}. `, again];
           place.prepend(make("p", { class: "problem", role: "alert" }, ...told));

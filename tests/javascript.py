@@ -17,7 +17,8 @@ const fs = require('fs');
 const { basename } = require('path');
 const { scripts, data } = JSON.parse(fs.readFileSync(0, 'utf8'));
 globalThis.window = globalThis;
-globalThis.document = { currentScript: { src: 'file:///explorer/' } };
+globalThis.document = { currentScript: { src: 'file:///explorer/' }, querySelectorAll: () => [] };
+globalThis.addEventListener = () => {};
 globalThis.location = { hash: '' };
 const fileOf = async (path) => {
   const blob = await fs.openAsBlob(path);
@@ -29,8 +30,11 @@ for (const script of scripts) (0, eval)(script);
 """
 
 
-def in_node(expression: str, data: Any) -> Any:
-    """The value of `expression`, which may await, and in which `data` is defined."""
+def in_node(expression: str, data: Any, *more: str) -> Any:
+    """The value of `expression`, which may await, and in which `data` is defined.
+
+    more: scripts beside those that all parts of the explorer load.
+    """
     node = shutil.which("node")
     if node is None:
         # pip installs none; the tests in Chromium run the same scripts.
@@ -39,7 +43,7 @@ def in_node(expression: str, data: Any) -> Any:
     pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
     from booksite.explorer.publishing import SHARED_SCRIPTS
 
-    scripts = [(ASSETS / name).read_text("utf-8") for name in SHARED_SCRIPTS]
+    scripts = [(ASSETS / name).read_text("utf-8") for name in (*SHARED_SCRIPTS, *more)]
     done = subprocess.run(
         [node, "-e", _HARNESS % expression],
         input=json.dumps({"scripts": scripts, "data": data}),

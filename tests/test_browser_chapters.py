@@ -31,19 +31,25 @@ FIGURE = """# A chapter
 <p style="height: 1500px">Above.</p>
 
 ```{figure} picture.svg
-:name: fig-here
+:name: fig-of-%(part)s
 :alt: A picture.
 
 What the picture shows.
 ```
 
-```{token-explorer} %s
-:figure: fig-here
+```{token-explorer} %(part)s
+:figure: fig-of-%(part)s
 ```
 """
 PICTURE = '<svg xmlns="http://www.w3.org/2000/svg" width="300" height="200"></svg>'
 #: By part what the keyboard does: an element, and the key that is pressed on it.
-KEYS = {"pair": ("#pair-keep-ee", "Space")}
+KEYS = {
+    "pair": ("#pair-keep-ee", "Space"),
+    "place": ("#place-head", "ArrowLeft"),
+    "first-place": ("#first-place-sigma", "ArrowLeft"),
+    "training": ("#training-step", "End"),
+    "norm": ("#norm-stage", "End"),
+}
 
 
 # ---- Places in the notebooks ---------------------------------------------------------------------
@@ -88,9 +94,10 @@ def site(tmp_path_factory) -> Path:
         (place / "minilm" / "pair.js").write_text(pair, "ascii")
         about = {"name": "MiniLM", "folder": "minilm", "version": "1", "opening": True}
         shared = {"models": [about], "absent": [], **publishing.shared_facts()}
-        (place / "shared.js").write_text(script("shared", shared), "ascii")
+        for name, value in {"shared": shared, **publishing.of_chapters()}.items():
+            (place / f"{name}.js").write_text(script(name, value), "ascii")
 
-    pages = {f"{part}.md": FIGURE % part for part in KEYS}
+    pages = {f"{part}.md": FIGURE % {"part": part} for part in KEYS}
     names = "\n".join(KEYS)
     pages["index.md"] = f"# Start\n\n```{{toctree}}\n{names}\n```\n"
     with pytest.MonkeyPatch.context() as patch:
@@ -117,7 +124,7 @@ def of_explorer(tab) -> list[str]:
 
 def come_near(tab, site, part) -> None:
     tab.go(f"{site.as_uri()}/{part}.html")
-    tab.evaluate("document.getElementById('fig-here').scrollIntoView()")
+    tab.evaluate("document.querySelector('figure').scrollIntoView()")
     tab.until("document.querySelector('.token-explorer').dataset.state === 'ready'")
 
 
@@ -126,7 +133,7 @@ def said(tab) -> str:
 
 
 def is_shown(tab, selector: str) -> bool:
-    return tab.page.is_visible(f"#fig-here {selector}")
+    return tab.page.is_visible(f"figure {selector}")
 
 
 @pytest.mark.parametrize("part", KEYS)
@@ -170,8 +177,8 @@ def test_without_scripts_the_picture_is_shown(chromium, site, part):
     context = chromium.new_context(java_script_enabled=False)
     shown = context.new_page()
     shown.goto(f"{site.as_uri()}/{part}.html")
-    assert shown.is_visible("#fig-here img")
-    assert shown.is_visible("#fig-here .caption-text")
+    assert shown.is_visible("figure img")
+    assert shown.is_visible("figure .caption-text")
     assert shown.locator(".token-explorer").inner_text() == ""
     context.close()
 
@@ -184,7 +191,7 @@ def test_data_that_are_missing_leave_the_picture(chromium, site, tmp_path):
     data.unlink()
     with tab_in(chromium, PHONE) as tab:
         tab.go(f"{(tmp_path / 'site').as_uri()}/pair.html")
-        tab.evaluate("document.getElementById('fig-here').scrollIntoView()")
+        tab.evaluate("document.querySelector('figure').scrollIntoView()")
         tab.until("document.querySelector('.token-explorer').dataset.state === 'failed'")
         assert is_shown(tab, "img")
         assert not is_shown(tab, ".words")
@@ -214,3 +221,51 @@ def test_the_pair_is_told_by_the_packages_numbers(tab, site):
     assert said(tab).startswith(begun)
     tab.page.select_option("#pair-head", "2")
     tab.until("/head 2/.test(document.querySelector('.caption').textContent)")
+
+
+def move(tab, slider: str, key: str, wanted: str) -> None:
+    """Press a key on a slider until its value is said in these words."""
+    tab.page.focus(slider)
+    tab.page.keyboard.press(key)
+    assert tab.page.get_attribute(slider, "aria-valuetext") == wanted
+
+
+def test_the_other_widgets_say_what_their_chapters_say(tab, site):
+    come_near(tab, site, "place")
+    assert said(tab) == (
+        "At place 1000 head 7 gives by place alone 97 % of its attention to the nearest ten keys. "
+        "The wave is highest 347 keys before the query."
+    )
+    move(tab, "#place-query", "Home", "50")
+    assert said(tab).startswith("At place 50 head 7 ")
+    tab.page.uncheck("#place-slope")
+    assert "by the wave alone" in said(tab)
+    come_near(tab, site, "first-place")
+    assert tab.page.get_attribute("#first-place-sigma", "aria-valuetext") == "its own"
+    assert "14.6 times as much as with an ordinary σ; 9 of 12 heads give it more" in said(tab)
+    come_near(tab, site, "training")
+    move(tab, "#training-step", "End", "101 million")
+    assert said(tab).startswith("After 101 million tokens training 1 loses 0.0")
+    come_near(tab, site, "norm")
+    move(tab, "#norm-stage", "End", "scaled")
+    assert (
+        said(tab) == "Scaled: along 1 the points reach 0.00; their lengths run from 1.73 to 1.73."
+    )
+    tab.page.check("#norm-plane")
+    assert said(tab).endswith(" Two points are left.")
+
+
+def test_a_finger_turns_the_points(tab, site):
+    come_near(tab, site, "norm")
+    before = tab.page.inner_html(".space")
+    tab.page.evaluate("""() => {
+      const space = document.querySelector('.space');
+      const { left, top } = space.getBoundingClientRect();
+      space.setPointerCapture = () => {};
+      for (const [kind, by] of [['pointerdown', 0], ['pointermove', 40], ['pointerup', 40]]) {
+        const place = { clientX: left + 100 + by, clientY: top + 100 };
+        space.dispatchEvent(new PointerEvent(kind, place));
+      }
+    }""")
+    assert tab.page.inner_html(".space") != before
+    assert tab.page.input_value("#norm-turn") == "-30"

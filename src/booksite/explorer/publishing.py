@@ -62,6 +62,10 @@ LOADER = "in-chapter.js"
 #: The widgets that stand in for a chapter's figure, and their scripts in this order.
 IN_CHAPTERS = {
     "pair": (*SHARED_SCRIPTS, "terms.js", "pulls.js", "pair.js"),
+    "place": ("explorer.js", "first-layer.js", "drawn.js", "place.js"),
+    "first-place": ("explorer.js", "drawn.js", "first-place.js"),
+    "training": ("explorer.js", "drawn.js", "training.js"),
+    "norm": ("explorer.js", "drawn.js", "norm.js"),
 }
 SCRIPTS = tuple(
     dict.fromkeys(
@@ -135,7 +139,8 @@ def publish(folder: Path, models: Sequence[Wanted]) -> None:
         said = {"name": name, "why": wanted.choice.why, "opening": wanted.opening}
         listed.append({**said, "folder": wanted.folder, "version": version, **facts})
     shared = {"models": listed, "absent": absent, **shared_facts()}
-    for name, value in (("shared", shared), ("gpt2", gpt2_merges())):
+    values = {"shared": shared, "gpt2": gpt2_merges(), **of_chapters()}
+    for name, value in values.items():
         (folder / f"{name}.js").write_text(script(name, value), encoding="ascii")
 
 
@@ -165,6 +170,13 @@ def data_of(wanted: Wanted) -> tuple[dict[str, Any], dict[str, str]]:
     pair = PAIR if wanted.choice.name == MINILM else ""
     written = dict(scripts_of(model, wanted.folder, sentence, pair))
     return facts_of(model, written), written
+
+
+def of_chapters() -> dict[str, Any]:
+    """What the widgets in chapters draw, by the names of their scripts."""
+    from booksite.explorer.in_chapters import DATA
+
+    return {name: numbers() for name, numbers in DATA.items()}
 
 
 def shared_facts() -> dict[str, Any]:

@@ -21,6 +21,21 @@ from lnattn_book.studies.samples import sample_windows
 _WINDOWS = 300
 
 
+def points_in_space() -> Float[Tensor, "point 3"]:
+    """Forty random points, as the chapter's first figure shows them."""
+    generator = torch.Generator().manual_seed(0)
+    return 0.9 * torch.randn(40, 3, generator=generator, dtype=torch.float64)
+
+
+def half_plane(side: int) -> Float[Tensor, "point 3"]:
+    """Points of the plane of v = (1, −1, 0)/√2 and **1**, on one side of **1** (side: 1 or −1)."""
+    v = torch.tensor([1.0, -1.0, 0.0], dtype=torch.float64) / math.sqrt(2)
+    ones = torch.ones(3, dtype=torch.float64) / math.sqrt(3)
+    along_v = side * torch.linspace(0.15, 1.6, 6, dtype=torch.float64)
+    along_ones = torch.linspace(-1.7, 1.7, 8, dtype=torch.float64)
+    return (along_v[:, None] * v + along_ones[:, None, None] * ones).reshape(-1, 3)
+
+
 class Forms(NamedTuple):
     """How far the forms of LayerNorm lie apart, over all widths.
 

@@ -13,6 +13,7 @@ from mpl_toolkits.mplot3d import Axes3D
 from scipy.spatial import ConvexHull
 
 from lnattn.attention.layernorm import center, standardise
+from lnattn_book.chapters.layernorm import half_plane
 from lnattn_book.page.style import (
     GREY,
     OLIVE,
@@ -53,11 +54,8 @@ def projection_and_scaling(points: np.ndarray) -> Figure:
 def _collapse(axes: Axes3D) -> None:
     """The plane span(v, 1), coloured by the side of the line 1, and its two images ±√d v."""
     v = np.array([1.0, -1.0, 0.0]) / np.sqrt(2)
-    ones = np.ones(3) / np.sqrt(3)
     for sign, colour in ((1, VIOLET), (-1, ROSE)):
-        a, b = np.meshgrid(sign * np.linspace(0.15, 1.6, 6), np.linspace(-1.7, 1.7, 8))
-        cloud = a[..., None] * v + b[..., None] * ones
-        axes.scatter(*cloud.reshape(-1, 3).T, color=colour, s=5, depthshade=False, zorder=3)
+        axes.scatter(*half_plane(sign).numpy().T, color=colour, s=5, depthshade=False, zorder=3)
         axes.scatter(*(sign * np.sqrt(3) * v), color=colour, s=90, edgecolor="black", zorder=5)
 
 

@@ -481,6 +481,6 @@ globalThis.lnattnFirstLayer = (() => {
   }
 
   return {
-    DISTANCE_TERMS, TERMS, everyText, fold, longestText, look, strongest, termsOf, termsOfParts, vocabulary,
+    DISTANCE_TERMS, TERMS, everyText, fold, longestText, look, softmax, strongest, termsOf, termsOfParts, vocabulary,
   };
 })();

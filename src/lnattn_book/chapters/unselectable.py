@@ -14,13 +14,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
-from lnattn.paths import data_folder
 from lnattn.selectability.decide import Selectability
 from lnattn.selectability.gaussian import expected_share
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.nulls import frozen_nulls
 from lnattn_book.page import Check, says
-from lnattn_book.studies.guaranteed import Guaranteed
 from lnattn_book.studies.keys_by_layer import LayerVerdicts
 from lnattn_book.studies.language_models import BEFORE, KEYS, PAPER_SHAPE, FrozenArm
 from lnattn_book.studies.random_keys import RandomGrid
@@ -240,8 +238,6 @@ def checks(
         "32 and 64, the law gives none, and none is lost", 32, 64, most_by_law < 1e-6, none_lost
     )
     yield says("every key of our texts can be selected", none_lost, found=list(lost.values()))
-    of_words = Guaranteed.read(data_folder() / "results" / "book-llama").greatest[0, 1]
-    yield says("9 % of the whole words asked cannot give", (of_words < 0.5).all(axis=0).mean())
 
 
 def _in_heads(arms: Sequence[FrozenArm], d: int, arm: str = "full") -> float:

@@ -17,10 +17,12 @@ import torch
 import transformers as hf
 from jaxtyping import Float, Int
 
+from lnattn.paths import data_folder
 from lnattn_book.chapters.unselectable import PLACES, SETS, TABLE_1, short_runs
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.page import Check, says
 from lnattn_book.studies.exposure import exposure, lead
+from lnattn_book.studies.guaranteed import Guaranteed
 from lnattn_book.studies.keys_by_layer import PROPERTIES, LayerVerdicts
 from lnattn_book.studies.language_models import FrozenArm, LongRuns, mean_and_interval
 from lnattn_book.studies.majority import encoder as majority
@@ -351,6 +353,8 @@ def checks(
         np.array(of_tokens_and_places) < 0.535,
         found=of_tokens_and_places,
     )
+    of_words = Guaranteed.read(data_folder() / "results" / "book-llama").greatest[0, 1]
+    yield says("9 % of the whole words asked cannot give", (of_words < 0.5).all(axis=0).mean())
 
 
 def checks_beside_the_law(
@@ -396,7 +400,7 @@ def _checks_of_classifiers(sentiment: Sentiment) -> Iterator[Check]:
     less = -classifiers_compared(sentiment)
     right = less[["right", "right, to", "right, from"]]
     yield says(
-        "right 3.8 points less often [−1.4, 8.9] than with the projection alone, 3.0 [−2.5, 8.5]",
+        "3.8 points less often [−1.4, 8.9] than with the projection alone, and 3.0 [−2.5, 8.5]",
         right.to_numpy(),
     )
     lost = less[["lost", "lost, to", "lost, from"]]

@@ -281,7 +281,8 @@ def checks_of_scores(
     of_writer = previous[4, 11]
     more = float((previous > of_writer).double().mean())
     yield says(
-        "*4.11* gives the previous token 2 % of its attention, and a fifth of all heads give it more",
+        "*4.11* gives the previous token 2 % of its attention, and a fifth of all heads give it "
+        "more",
         of_writer,
         0.18 < more < 0.22,
     )

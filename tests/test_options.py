@@ -109,6 +109,9 @@ def test_as_json(bench) -> None:
     lines = bench.said("models").splitlines()
     assert all(any(line.startswith(row["name"]) for line in lines) for row in rows)
     assert len({row["name"] for row in rows}) == len(rows) > 5
+    (book,) = (row for row in rows if row["name"] == "book-gpt2")
+    assert f"[frozen: {', '.join(book['frozen'])}]" in lines[-len(rows)]
+    assert "survey" in book["frozen"]
 
 
 # ---- affinity ------------------------------------------------------------------------------------
@@ -304,9 +307,12 @@ def test_what_is_verified(bench) -> None:
     line = ["verify", bench.model(), "--folder", folder]
     assert bench.printed(*line) == {"position": [], "composition": []}
     assert bench.said(*line, "--only", "position") == "position: agrees\n"
-    other = ["verify", bench.model(seed=4), "--folder", folder, "--only", "composition"]
-    (differences,) = bench.printed(*other, code=1).values()
+    other = ["verify", bench.model(seed=4), "--folder", folder]
+    (differences,) = bench.printed(*other, "--only", "composition", code=1).values()
     assert differences
+    bench.said("freeze", bench.folder / "model", "--out", folder, "--only", "position")
+    found = bench.printed(*other, code=1)  # one of two differs
+    assert [name for name, differences in found.items() if differences] == ["composition"]
     every = bench.printed("verify", "--folder", folder)
     assert sorted(every) == ["composition.json", "position.json"]
 

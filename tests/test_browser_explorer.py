@@ -32,6 +32,7 @@ from booksite.explorer.texts import script
 from lnattn import fold, guarantee, load_first_layer, six_terms, token_vectors
 from lnattn.guarantees import EveryText
 from lnattn.reporting.about import facts
+from lnattn.reporting.words import KINDS
 from lnattn.text.tokenizers import encode_documents
 from lnattn_book.page.style import TERM_NAMES
 
@@ -367,7 +368,21 @@ def test_a_checkpoint_from_the_disk(tab, site, narrow) -> None:
     reported = dict(facts(load_first_layer(str(narrow))))
     shown = tab.evaluate(rows)
     assert list(shown) == list(reported)
-    assert shown.pop("Model")  # the page sees no folder's name
+    assert shown["Model"] == "yours, 12 heads"
+    # Then what its heads do on the sentence of the page, by the kinds of terms that a report has.
+    tab.until("document.querySelectorAll('.glance tbody tr').length === 12")
+    titles = "[...document.querySelectorAll('.glance thead th')].map(e => e.textContent)"
+    assert tab.evaluate(titles) == ["Head", *KINDS, "first token", "mostly"]
+    assert publishing.sentences()[0] in text_of(tab, ".glance caption")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
+    # Chosen with its folder, it has the folder's name; two in a list are two.
+    tab.page.set_input_files("#explorer-folder", str(narrow))
+    told = "document.querySelector('[data-part=open] > [role=status]').textContent"
+    tab.until(f"/^{narrow.name}: 50,257 tokens/.test({told})")
+    options = "[...document.querySelectorAll('#explorer-model option')].map(e => e.text)"
+    listed = tab.evaluate(options)
+    assert listed[:2] == ["yours, 12 heads", narrow.name]
+    shown.pop("Model")
     reported.pop("Model")
     assert shown == reported
 

@@ -21,7 +21,13 @@ from sphinx.util import logging
 from booksite.explorer.texts import script
 from lnattn.errors import LnattnError
 from lnattn.models.choice import BOOK_LLAMA, FALLBACK, MINILM, Choice, default_model
-from lnattn.reporting.words import DISTANCE_COLOURS, DISTANCE_NAMES, TERM_COLOURS, TERM_NAMES
+from lnattn.reporting.words import (
+    DISTANCE_COLOURS,
+    DISTANCE_NAMES,
+    KINDS,
+    TERM_COLOURS,
+    TERM_NAMES,
+)
 from lnattn_book.page.names import model_name, rotary_models
 
 ASSETS = Path(__file__).parent / "assets"
@@ -180,14 +186,21 @@ def of_chapters() -> dict[str, Any]:
 
 
 def shared_facts() -> dict[str, Any]:
-    """What all parts know: the terms' names and colours, sentences, the longest sentence."""
+    """What all parts know: the terms' names, colours and kinds, sentences, the longest of them."""
     from booksite.explorer.layers import LONGEST
 
     names = TERM_NAMES | DISTANCE_NAMES
     colours = TERM_COLOURS | DISTANCE_COLOURS
     terms = {name: {"name": names[name], "colour": colours[name]} for name in names}
+    kinds = {kind: sorted(of) for kind, of in KINDS.items()}
     examples = sentences()
-    return {"terms": terms, "examples": examples, "text": examples[0], "longest": LONGEST}
+    return {
+        "terms": terms,
+        "kinds": kinds,
+        "examples": examples,
+        "text": examples[0],
+        "longest": LONGEST,
+    }
 
 
 def gpt2_merges() -> str:

@@ -1,4 +1,5 @@
-/* What an opened model is: the first table of `lnattn report`, row for row (lnattn.reporting.about). */
+/* What an opened model is: the first table of `lnattn report`, row for row (lnattn.reporting.about); and what
+ * its heads do on a text. */
 "use strict";
 
 globalThis.lnattnAbout = (() => {
@@ -34,5 +35,27 @@ globalThis.lnattnAbout = (() => {
     ];
   }
 
-  return { facts };
+  const EVEN = 0.005; // nats: a head that no kind of term moves further prefers no key
+  const mean = (numbers) => numbers.reduce((sum, value) => sum + value, 0) / (numbers.length || 1);
+
+  /**
+   * Of each head, in the mean over the queries of a text that have a choice: `moved`, how far attention moves where
+   * the terms of a kind are taken out, in nats, by kind; `first`, the share of the text's first token; `mostly`, the
+   * kind that moves it most.
+   *
+   * kinds: names of terms by kind, as of shared.js.
+   */
+  function glance(layer, terms, kinds) {
+    const { look } = lnattnFirstLayer;
+    const queries = Array.from({ length: terms.n }, (_, query) => query).filter((query) => terms.keysOf(query).length > 1);
+    return Array.from({ length: terms.heads }, (_, head) => {
+      const seen = (without) => queries.map((query) => look(layer, terms, head, query, { without }));
+      const moved = Object.entries(kinds).map(([kind, without]) => [kind, mean(seen(without).map(({ shift }) => shift))]);
+      const first = mean(seen([]).map(({ keys, whole }) => (keys[0] === 0 ? whole[0] : 0)));
+      const [kind, most] = moved.reduce((a, b) => (b[1] > a[1] ? b : a));
+      return { head, moved: Object.fromEntries(moved), first, mostly: most < EVEN ? "prefers no key" : kind };
+    });
+  }
+
+  return { facts, glance };
 })();

@@ -95,7 +95,7 @@ globalThis.lnattnModels = (() => {
   const idOf = (value) => (Number.isSafeInteger(value) && value >= 0 ? value : null);
 
   /** The files of a model, read: its first layer, embeddings and tokenizer. tell(share of it). */
-  async function openSources(sources, { config = null, words = null, name = sources[0].name } = {}, tell = () => {}) {
+  async function openSources(sources, { config, words, name: told }, tell = () => {}) {
     const begun = performance.now();
     const file = sources.length > 1 ? await openTogether(sources) : await open(sources[0]);
     const found = await layerOf(file, config);
@@ -108,6 +108,8 @@ globalThis.lnattnModels = (() => {
     const read = await tokenizer(words ?? fromMerges(await load("gpt2")), held.size, begin);
     const all = vocabulary(layer, held.rows, held.size);
     await all.add(0, held.size);
+    const listed = isHere("shared") ? (await load("shared")).models : [];
+    const name = unlike(told || `yours, ${layer.heads} heads`, [...opened.map(({ one }) => one), ...listed].map((one) => one.name));
     const one = {
       folder: `opened-${opened.length + 1}`, name, why: "opened by you", heads: layer.heads, vocab: held.size,
     };
@@ -120,6 +122,26 @@ globalThis.lnattnModels = (() => {
     const facts = lnattnAbout.facts(name, found.config, { layer, vocab: held.size });
     const seconds = (performance.now() - begun) / 1000;
     return { one, layer, words: read, embeddings: held, vocabulary: all, facts, file, seconds };
+  }
+
+  const MOST = 60; // characters of a name
+
+  /** The folder of a file that was chosen with its folder. */
+  const folderOf = ({ webkitRelativePath: path = "" }) => path.split("/").at(-2) ?? "";
+
+  /** What a config.json calls its model: a name on the hub, or the last part of a path on somebody's disk. */
+  function lastOf(told) {
+    if (typeof told !== "string") return "";
+    const parts = told.split(/[/\\]/).filter((part) => part && !/^\.+$/.test(part));
+    return /^[\w.-]+\/[\w.-]+$/.test(told) ? parts.join("/") : parts.at(-1) ?? "";
+  }
+
+  /** A name that no other model of the page has. */
+  function unlike(name, others) {
+    const short = Array.from(name).slice(0, MOST).join("");
+    let free = short;
+    for (let i = 2; others.includes(free); i++) free = `${short} (${i})`;
+    return free;
   }
 
   /** The files that a reader dropped or chose, opened. */
@@ -137,8 +159,8 @@ globalThis.lnattnModels = (() => {
     const weights = parts.length ? parts : [other].filter(Boolean);
     if (!weights.length) refuse("Give the model's safetensors file, its config.json and its tokenizer.json.");
     const [config, words] = await Promise.all([/^config\.json$/, /^tokenizer\.json$/].map((name) => json(named(name))));
-    const name = config?._name_or_path || weights[0].name;
-    return openSources(weights.map((file) => ofBlob(file)), { config, words, name }, tell);
+    const told = folderOf(weights[0]) || lastOf(config?._name_or_path);
+    return openSources(weights.map((file) => ofBlob(file)), { config, words, name: told }, tell);
   }
 
   // ---- What the page shows -----------------------------------------------------------------------

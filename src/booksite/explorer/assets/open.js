@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { go, make, mount, options } = lnattnExplorer;
+  const { go, make, mount, number, options } = lnattnExplorer;
   const NO_VIEW = { token: "", key: "", head: "", query: "" };
 
   // ---- Choosing ------------------------------------------------------------------------------------
@@ -35,8 +35,23 @@
 
   /** The first table of the report. */
   function table(facts) {
-    return make("table", { class: "facts" }, make("caption", {}, "What the model is"),
+    return make("table", { class: "facts" },
+      make("caption", {}, "What the model is: with this table begins what ", make("code", {}, "lnattn report"), " writes of it"),
       make("tbody", {}, ...facts.map(([label, text]) => make("tr", {}, make("th", { scope: "row" }, label), make("td", {}, text)))));
+  }
+
+  /** What the heads do on the sentence of the page: a row a head. */
+  function heads({ all, layer, terms, text }) {
+    const rows = lnattnAbout.glance(layer, terms, all.kinds);
+    const title = (words) => make("th", { scope: "col" }, words);
+    return make("table", { class: "glance" },
+      make("caption", {}, `Heads at a glance, on “${text}”: by how many nats attention moves, in the mean over the queries, `
+        + "where the terms of a kind are taken out; and how much of it is on the first token"),
+      make("thead", {}, make("tr", {}, ...["Head", ...Object.keys(all.kinds), "first token", "mostly"].map(title))),
+      make("tbody", {}, ...rows.map(({ head, moved, first, mostly }) => make("tr", {},
+        make("th", { scope: "row" }, `Head ${head}`),
+        ...Object.values(moved).map((nats) => make("td", {}, number(nats, 2))),
+        make("td", {}, `${number(100 * first, 0)} %`), make("td", {}, mostly)))));
   }
 
   mount("open", [], (place) => {
@@ -53,7 +68,11 @@
         const model = await opening(tell);
         go({ ...NO_VIEW, model: model.one.folder }, true);
         said.textContent = report(model);
-        about.replaceChildren(table(model.facts));
+        const glance = make("div", { class: "numbers", role: "region", tabindex: "0", "aria-label": "Heads at a glance" });
+        about.replaceChildren(table(model.facts), glance);
+        const found = await lnattnModels.sentence().catch((error) => ({ one: model.one, problem: error.message }));
+        if (found.one !== model.one) return; // the reader has gone on to another
+        glance.replaceChildren(found.problem ? make("p", { class: "hint" }, found.problem) : heads(found));
       } catch (error) {
         said.className = "problem";
         said.textContent = error.message;
@@ -63,6 +82,11 @@
     const openFiles = (files) => files.length && show((tell) => lnattnModels.openFiles([...files], tell));
     const input = make("input", {
       id: "explorer-files", type: "file", multiple: "", change: () => openFiles(input.files),
+    });
+    // What lies deeper in the folder is of something else.
+    const inFolder = (files) => [...files].filter(({ webkitRelativePath: path }) => path.split("/").length === 2);
+    const folder = make("input", {
+      id: "explorer-folder", type: "file", webkitdirectory: "", change: () => openFiles(inFolder(folder.files)),
     });
     const zone = make("div", {
       class: "drop",
@@ -74,6 +98,7 @@
     },
     make("label", { for: "explorer-files" }, "Your own checkpoint: choose, or drop here, its model.safetensors (or its parts), "
       + "config.json and tokenizer.json (not needed with GPT-2's tokens)."), input,
+    make("label", { for: "explorer-folder" }, "Or choose the folder that holds them."), folder,
     make("p", { class: "hint" }, "Your browser reads them; nothing leaves this machine."));
     place.replaceChildren(zone, said, about, absent);
 

@@ -73,16 +73,6 @@ def test_phases_by_hand():
     assert row["all reach"] == pytest.approx(0.25 - 0.75)
 
 
-def test_skills_of_two_models(study):
-    table = chapter.skills({"SmolLM2": study})
-    mean, low, high = study.grid.interval().T
-    row = table.loc["SmolLM2"]
-    assert row["best head"] == mean.argmax()
-    assert row["its skill (AUROC)"] == f"{mean.max():.3f} [{low[7]:.3f}, {high[7]:.3f}]"
-    wrong_is_better = study.chance_ranks.min(axis=1) < study.pair_ranks.min(axis=1)
-    assert row["names whose wrong word ranks better"] == wrong_is_better.sum()
-
-
 def test_an_interval_over_seeds_is_students():
     values = np.array([1.0, 2.0, 4.0])
     half = student.ppf(0.975, 2) * values.std(ddof=1) / np.sqrt(3)

@@ -105,7 +105,7 @@ def test_they_fail_where_a_reader_sees_1(asked):
     shown = failing(**asked | {"centred": asked["uncentred"]})
     assert shown == [
         "Zero, to rounding, in every matrix but one",
-        "no gradient corrects what pure writers put there",
+        "no gradient corrects what pure writers put",
     ]
 
 

@@ -137,7 +137,7 @@ def _checks_of_gradients(
         found=unseen.max(),
     )
     seen = np.array(list(uncentred.values()))
-    yield says("no gradient corrects what pure writers put there", unseen < 1e-12)
+    yield says("no gradient corrects what pure writers put", unseen < 1e-12)
     yield says("then all are seen", seen > 1e-4, found=seen.min())
 
 
@@ -146,14 +146,12 @@ def _checks_of_models(tables: Mapping[str, pd.DataFrame]) -> Iterator[Check]:
     mean = models["mean"]
     share_below = models["share below"]
     yield says(
-        "MiniLM's matrices write there 19 % of what chance would, this book's small GPT-2's 6 %",
+        "MiniLM writes there 19 % of chance, our small GPT-2 6 %",
         mean["MiniLM"],
         mean["book-gpt2"],
     )
     of_rms = mean[["book-llama", "SmolLM2"]]
-    yield says(
-        "Two models with RMSNorm write what chance would", abs(of_rms - 1) < 0.05, found=of_rms
-    )
+    yield says("Two models with RMSNorm match chance", abs(of_rms - 1) < 0.05, found=of_rms)
     yield says("every one lies below chance", share_below[["book-gpt2", "MiniLM"]] == 1)
     yield says("within a few per cent of chance", abs(of_rms - 1) < 0.05, found=of_rms)
     attention = tables["GPT-2"].query("kind == 'attention'").set_index("layer")

@@ -29,6 +29,7 @@ PARTS = (
     "not_found",
     "opening",
     "other_builders",
+    "outputs",
     "plain_code",
     "roles",
     "warned",

@@ -69,18 +69,46 @@
 
   // Columns whose cells are numbers, with a unit or an interval, or say that there is none.
   const NUMBER = /^[–—]?$|^[(<>≤≥≈~±−–+\s-]*\d[\d\s.,e()[\]%×°±…+−–-]*[a-zµ]{0,3}$/i;
-  for (const body of all(".bd-article table tbody")) {
-    const width = body.rows[0]?.cells.length ?? 0;
-    const column = (rows, n) => [...rows].filter((row) => row.cells.length === width).map((row) => row.cells[n]);
-    for (let n = 0; n < width; n++) {
-      const cells = column(body.rows, n);
-      if (!cells.every((cell) => cell.tagName === "TD" && NUMBER.test(cell.textContent.trim()))) continue;
-      for (const cell of cells) {
-        if (!cell.childElementCount) cell.textContent = cell.textContent.replace(/-(?=\d)/g, "−");
+  /** The cells of each column of some rows, also where cells span rows and columns: those count in none. */
+  function columnsOf(rows) {
+    const columns = [];
+    const taken = [];
+    [...rows].forEach((row, r) => {
+      let n = 0;
+      for (const cell of row.cells) {
+        while (taken[r]?.[n]) n++;
+        for (let i = r; i < r + cell.rowSpan; i++) {
+          taken[i] ??= [];
+          for (let k = n; k < n + cell.colSpan; k++) taken[i][k] = true;
+        }
+        if (cell.colSpan === 1) {
+          columns[n] ??= [];
+          columns[n].push(cell);
+        }
+        n += cell.colSpan;
       }
-      for (const cell of column(body.parentElement.rows, n)) cell.classList.add("number");
-    }
+    });
+    return columns;
   }
+  for (const body of all(".bd-article table tbody")) {
+    const heads = columnsOf(body.parentElement.tHead?.rows ?? []);
+    columnsOf(body.rows).forEach((cells, n) => {
+      if (!cells.every((cell) => cell.tagName === "TD" && NUMBER.test(cell.textContent.trim()))) return;
+      for (const cell of [...cells, ...(heads[n] ?? [])]) cell.classList.add("number");
+    });
+  }
+  // A table that is wider than its place shows at which edge it goes on.
+  const wide = all(".bd-article :is(.cell_output, .output, .pst-scrollable-table-container):has(table)");
+  const showEdges = () => {
+    for (const box of wide) {
+      const rest = box.scrollWidth - box.clientWidth;
+      box.classList.toggle("goes-on", rest - box.scrollLeft > 1);
+      box.classList.toggle("came-from", rest > 1 && box.scrollLeft > 1);
+    }
+  };
+  for (const box of wide) box.addEventListener("scroll", showEdges, { passive: true });
+  for (const event of ["load", "resize"]) addEventListener(event, showEdges);
+  document.addEventListener("toggle", showEdges, true);
   // What assistive technology calls a folded cell and a part of the contents.
   for (const part of all("details.hide > summary[aria-label]")) part.removeAttribute("aria-label");
   for (const part of all(".bd-sidebar-primary details > summary")) {

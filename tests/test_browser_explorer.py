@@ -205,6 +205,122 @@ def test_a_sentences_terms_are_those_of_the_package(tab, site, book_model, text)
         )
 
 
+DRAWN = """(() => {
+  const place = document.querySelector('[data-part=sentence]');
+  const cells = (selector) => [...place.querySelectorAll(selector)].map(cell => cell.textContent);
+  const style = (selector, name) =>
+    [...place.querySelectorAll(selector)].map(one => parseFloat(one.style[name]));
+  const canvas = place.querySelectorAll('canvas')[3];
+  const n = canvas.width / 8;
+  const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  return {
+    heads: cells('thead th'), foot: cells('tfoot td'), keys: cells('tbody th'),
+    caption: cells('caption')[0],
+    fills: style('.bars .fill', 'width'), marks: style('.bars .mark', 'left'),
+    shares: cells('.bars .share'), out: cells('td.out').length, hover: cells('.hover')[0],
+    map: Array.from({ length: n }, (_, row) => Array.from({ length: n }, (_, column) =>
+      [...pixels.slice(4 * ((8 * row + 4) * canvas.width + 8 * column + 4)).slice(0, 4)])),
+  };
+})()"""
+
+
+def test_what_is_drawn_stands_where_the_package_says(tab, site, book_model) -> None:
+    """Heads of columns, the last row, bars and their marks, and the map: a row a query."""
+    show(tab, site, "#head=3&query=5&without=pp", "sentence")
+    text = "<|endoftext|>" + publishing.sentences()[0]
+    ids = book_model.tokenizer.encode(text)
+    words = [book_model.tokenizer.decode([token]).replace(" ", "\u2423") for token in ids]
+    terms = six_terms(fold(book_model.attention), book_model.embeddings, ids)
+    whole, left = terms.attention()[3, 5, :6], terms.attention(without="pp")[3, 5, :6]
+    drawn = tab.evaluate(DRAWN)
+    assert drawn["heads"] == ["Key", "Attention", "Sum", *(f"T{name}" for name in terms.names)]
+    assert drawn["keys"] == words[:6]
+    assert drawn["caption"] == f"Head 3: what the query {words[5]} finds in each key"
+    assert drawn["out"] == 6
+    sums = [number(row[1]) for row in tab.evaluate(TABLE)]
+    np.testing.assert_allclose(sums, terms.scores(without="pp")[3, 5, :6], atol=0.08)
+    moved = [left] + [terms.attention(without=name)[3, 5, :6] for name in terms.names]
+    shifts = [float((whole * (whole / other).log()).sum()) for other in moved]
+    shown = [number(cell.removeprefix("now ")) for cell in drawn["foot"]]
+    np.testing.assert_allclose(shown, shifts, atol=0.02)
+    assert np.ptp(shifts) > 0.1
+    np.testing.assert_allclose(drawn["fills"], 100 * left, atol=0.2)
+    np.testing.assert_allclose(drawn["marks"], 100 * whole, atol=0.2)
+    assert float((whole - left).abs().max()) > 0.02
+    shares = [number(cell.replace(" %", "")) for cell in drawn["shares"]]
+    np.testing.assert_allclose(shares, 100 * left, atol=0.2)
+    attention = terms.attention(without="pp")[3].numpy()
+    n = len(ids)
+    pixels = np.array(drawn["map"])
+    query, key = np.triu_indices(n, 1)
+    assert np.ptp(pixels[query, key], axis=0).max() <= 2, "what is not seen has one colour"
+    largest = attention[1:].max()
+    query, key = np.tril_indices(n, -1)
+    wanted = 255 * 0.9 * attention[query, key] / largest
+    np.testing.assert_allclose(pixels[query, key, 3], np.minimum(wanted, 229.5), atol=4)
+    query, key = np.unravel_index(attention[1:].argmax(), attention[1:].shape)
+    said = f"from {words[query + 1]} to {words[key]}"
+    assert drawn["hover"] == f"Head 3: largest {100 * largest:.1f} %, {said}"
+
+
+def test_a_click_on_a_map_chooses_the_row_and_its_head(tab, site) -> None:
+    show(tab, site, "#head=3&query=5", "sentence")
+    canvas = tab.page.locator("[data-part=sentence] canvas").nth(6)
+    size = canvas.bounding_box()
+    n = tab.evaluate("document.querySelectorAll('[data-part=sentence] canvas')[6].width") / 8
+    canvas.click(position={"x": 2.5 * size["width"] / n, "y": 7.5 * size["height"] / n})
+    tab.until("/query=7/.test(location.hash)")
+    assert "head=6" in tab.evaluate("location.hash")
+    tab.until("document.querySelectorAll('[data-part=sentence] tbody tr').length === 8")
+    assert tab.evaluate("document.getElementById('explorer-head-6').checked")
+
+
+CARDS = """[...document.querySelectorAll('[data-part=heads] section.head')].map(card => ({
+  title: card.querySelector('h3').textContent,
+  pair: card.querySelector('.pair')?.textContent,
+  sides: [...card.querySelectorAll('h4')].map(one => one.textContent),
+  lists: [...card.querySelectorAll('ol')].map(list => [...list.querySelectorAll('li')].map(item =>
+    [item.querySelector('button').textContent, item.querySelector('.score').textContent])),
+  bars: [...card.querySelectorAll('.bar')].map(bar => parseFloat(bar.style.width)),
+}))"""
+
+
+def test_each_card_lists_what_a_query_looks_for_and_what_looks_for_it(
+    tab, site, book_model
+) -> None:
+    token, key = (book_model.tokenizer.encode(text)[-1] for text in (" York", " New"))
+    show(tab, site, f"#model=book-gpt2&token={token}&key={key}", "tokens")
+    told = "document.querySelector('[data-part=heads] .view').textContent"
+    tab.until(f"{CARDS}.length === 8 && !/So far/.test({told})")
+    vectors = token_vectors(fold(book_model.attention), book_model.embeddings)
+    cards = tab.evaluate(CARDS)
+    order = [int(card["title"].removeprefix("Head ")) for card in cards]
+    assert sorted(order) == list(range(8))
+    best, ranks = [], []
+    for head, card in zip(order, cards, strict=True):
+        assert card["sides"] == ["As a query, it looks for", "As a key, it is looked for by"]
+        queries, keys = vectors.queries[head], vectors.keys_per_head[head]
+        scores = keys @ queries[token]
+        sides = [scores.topk(5), (queries @ keys[token]).topk(3)]
+        for shown, right in zip(card["lists"], sides, strict=True):
+            names = [
+                book_model.tokenizer.decode([one]).replace(" ", "\u2423") for one in right.indices
+            ]
+            assert [name for name, _ in shown] == names
+            values = [number(value) for _, value in shown]
+            np.testing.assert_allclose(values, right.values, atol=0.08)
+        rank = 1 + int((scores > scores[key]).sum())
+        said = f"\u2423New is key {rank:,} of all, at {float(scores[key]):.1f}".replace(
+            "-", "\u2212"
+        )
+        assert card["pair"] == said
+        best.append([*sides[0].values.tolist(), *sides[1].values.tolist()])
+        ranks.append(rank)
+    assert ranks == sorted(ranks)
+    widths = [card["bars"] for card in cards]
+    np.testing.assert_allclose(widths, 100 * np.maximum(best, 0) / np.max(best), atol=0.2)
+
+
 # ---- Every text ----------------------------------------------------------------------------------
 
 EVERY = "document.querySelector('[data-part=every-text] %s')"

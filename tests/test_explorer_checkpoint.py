@@ -24,6 +24,7 @@ from lnattn import (
     six_terms,
     token_vectors,
 )
+from lnattn.contribution.additive import visible_keys
 from lnattn.guarantees import EveryText
 from lnattn.reporting.about import facts
 from lnattn.rotary.fold import fold_relative, mean_vectors
@@ -77,8 +78,14 @@ def vectors_of(model: Any, *, distance: int) -> tuple[torch.Tensor, torch.Tensor
 @pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"llama3"}))
 def test_an_opened_checkpoint_is_the_packages(family, tmp_path) -> None:
     folder = checkpoint(tmp_path, family)
-    model = load_first_layer(str(folder)).to(torch.float64)
     found = opened(folder)
+    model = _is_the_packages(found, folder)
+    _partners_are_the_packages(found, model)
+
+
+def _is_the_packages(found: dict[str, Any], folder: Path) -> Any:
+    """What the page shows of a checkpoint, its terms and its attention; returns the model."""
+    model = load_first_layer(str(folder)).to(torch.float64)
     shown = dict(found["facts"])
     reported = dict(facts(model))
     shown["Model"] = reported["Model"]  # the page sees no folder's name
@@ -87,14 +94,64 @@ def test_an_opened_checkpoint_is_the_packages(family, tmp_path) -> None:
     assert ids == next(iter(encode_documents([TEXT], model.tokenizer, 40)))
     compute = six_terms if isinstance(model.embeddings, Embeddings) else distance_terms
     terms = compute(folded_of(model), model.embeddings, ids, list(range(4, 4 + len(ids))))
-    causal = model.attention.causal
-    query, key = np.tril_indices(len(ids)) if causal else np.indices([len(ids)] * 2).reshape(2, -1)
+    seen = visible_keys(len(ids), model.attention.causal, model.attention.window).numpy()
+    query, key = np.nonzero(seen)
     right = np.stack([terms[name].numpy()[:, query, key] for name in terms.names])
     np.testing.assert_allclose(found["terms"], right, atol=1e-4)
     assert np.abs(right).max() > 0.5  # the bound above is no courtesy
+    assert found["looked"]["keys"] == np.flatnonzero(seen[5]).tolist()
     without = terms.softmax(terms.scores(without="ee"))[1, 5]
-    np.testing.assert_allclose(found["looked"]["weights"], without[without > 0], atol=1e-6)
-    _partners_are_the_packages(found, model)
+    np.testing.assert_allclose(found["looked"]["weights"], without[seen[5]], atol=1e-6)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("llama", {"model_type": "mistral", "sliding_window": 3}),
+        ("llama", {"model_type": "mistral", "sliding_window": None}),
+        ("qwen2", {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 0}),
+        ("qwen2", {"use_sliding_window": True, "sliding_window": 3, "layer_types": "local"}),
+        ("qwen2", {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 1}),
+        ("qwen2", {"use_sliding_window": False, "sliding_window": 3, "max_window_layers": 0}),
+        ("gpt2", {"scale_attn_weights": False, "layer_norm_epsilon": 0.3}),
+        ("bert", {"is_decoder": True, "layer_norm_eps": 0.3}),
+        ("llama", {"rms_norm_eps": 0.3, "rope_theta": 50.0, "rope_parameters": None}),
+        ("llama", {"rope_theta": 50.0}),
+        ("gpt2", ["layer_norm_epsilon", "scale_attn_weights", "add_cross_attention"]),
+        ("bert", ["layer_norm_eps", "is_decoder", "position_embedding_type"]),
+        ("llama", ["rms_norm_eps", "rope_parameters", "head_dim", "max_position_embeddings"]),
+        ("qwen2", ["use_sliding_window", "layer_types", "max_window_layers", "sliding_window"]),
+    ],
+)
+def test_a_setting_and_its_default_are_the_packages(family, changes, tmp_path) -> None:
+    """Each bites in this text, or is left out of the file."""
+    folder = checkpoint(tmp_path, family)
+    settings = json.loads((folder / "config.json").read_text())
+    if isinstance(changes, dict):
+        if changes.get("layer_types"):
+            changes = changes | {"layer_types": ["sliding_attention"]}
+        elif "max_window_layers" in changes:
+            settings.pop("layer_types", None)  # one of the two says it
+        settings |= changes
+    else:
+        settings = {name: value for name, value in settings.items() if name not in changes}
+    (folder / "config.json").write_text(json.dumps(settings))
+    _is_the_packages(opened(folder), folder)
+
+
+def test_a_tensor_of_several_pieces_is_read_whole(tmp_path) -> None:
+    values = torch.arange(2**22 + 5, dtype=torch.float32)  # 16 MiB and a rest: three pieces
+    save_file({"a": torch.ones(3), "x": values}, tmp_path / "long.safetensors")
+    wrong = in_node(
+        """(async () => {
+          const file = await lnattnSafetensors.open(lnattnSafetensors.ofBlob(await fileOf(data)));
+          const read = lnattnSafetensors.decoded("F32", await file.bytes("x"));
+          return [read.length, read.reduce((sum, value, i) => sum + (value !== i), 0)];
+        })()""",
+        str(tmp_path / "long.safetensors"),
+    )
+    assert wrong == [len(values), 0]
 
 
 @pytest.mark.parametrize("is_first", [True, False])

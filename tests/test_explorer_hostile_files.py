@@ -348,7 +348,13 @@ def test_added_tokens_are_found_as_the_library_finds_them() -> None:
     tokenizer.normalizer = normalizers.NFC()
     texts = [
         *("a  <|left|> b", "a <|right|>   b", "cat concat cats the cat.", "cat<|x|> cat"),
-        *("<|left|><|right|> <|left|>", "\u212b \u00c5 A\u030a", "_cat cat_ 9cat"),
+        *(
+            "<|left|><|right|> <|left|>",
+            "<|right|>  <|left|>",
+            "x <|right|> \n <|left|> y",
+            "\u212b \u00c5 A\u030a",
+            "_cat cat_ 9cat",
+        ),
     ]
     assert pages_ids(tokenizer, texts) == ids_of(tokenizer, texts)
 
@@ -362,6 +368,32 @@ def test_bert_whose_texts_are_not_cleaned() -> None:
         tokenizer.pre_tokenizer = pre.BertPreTokenizer()
         texts = ["New Yorks", "new\u00adyork", "new\ufffd york", "\u00e9 e"]
         assert pages_ids(tokenizer, texts) == ids_of(tokenizer, texts)
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ({}, {}),
+        ({"max_input_chars_per_word": 4}, {}),
+        ({}, {"lowercase": False}),
+        ({}, {"lowercase": False, "strip_accents": True}),
+        ({}, {"strip_accents": False}),
+        ({}, {"handle_chinese_chars": False}),
+        ({"continuing_subword_prefix": "+"}, {}),
+    ],
+)
+def test_each_option_of_berts_tokens(options, settings) -> None:
+    """Words of 100 letters are cut, those of 101 unknown, as by the library's default."""
+    marks = options.get("continuing_subword_prefix", "##")
+    letters = ["a", "b", "A", "e", "\u00e9", "\u4e2d"]
+    pieces = ["[UNK]", *letters, "ab", *(marks + one for one in (*letters, "ab"))]
+    vocab = {piece: i for i, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]", **options))
+    tokenizer.normalizer = normalizers.BertNormalizer(**settings)
+    tokenizer.pre_tokenizer = pre.BertPreTokenizer()
+    texts = ["a" * 99, "a" * 100, "a" * 101, "a" * 100 + "c", "abab babA", "Ab\u00e9 e\u0301a"]
+    texts += ["a\u4e2db \u4e2d\u4e2d", "aaaa aaaaa", "a.b-a"]
+    assert pages_ids(tokenizer, texts) == ids_of(tokenizer, texts)
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,8 @@ def test_distance_alone_and_what_has_the_largest_share(monkeypatch) -> None:
     np.testing.assert_allclose(shown, curve[1] - curve[1].mean())
     assert drawn[1].title == "head 1: 100% near"
     assert drawn[3].title == "head 3: 0% near"
+    table = part.tables[0].rows
+    assert table["token → distance"].tolist() == [0.6, 0.1, 0.3, 0.1]
     assert "one each: no counts fit" in part.figures[0].caption
 
 

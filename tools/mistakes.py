@@ -42,13 +42,17 @@ class Mistake:
 
     @property
     def files(self) -> list[str]:
-        """The test files by their paths; those of experiments begin with 'experiments/'."""
-        return [
-            f"experiments/tests/test_{name.removeprefix('experiments/')}.py"
-            if name.startswith("experiments/")
-            else f"tests/test_{name}.py"
-            for name in self.tests.split(",")
-        ]
+        """The test files by their paths, or single tests: 'browser_explorer::test_a_click'.
+
+        Those of experiments begin with 'experiments/'.
+        """
+        return [_path(*name.partition("::")) for name in self.tests.split(",")]
+
+
+def _path(name: str, *test: str) -> str:
+    room, _, file = name.rpartition("/")
+    folder = "experiments/tests" if room else "tests"
+    return f"{folder}/test_{file}.py{''.join(test)}"
 
 
 def listed(room: str) -> list[Mistake]:

@@ -159,16 +159,6 @@ def test_sinks_are_multiples_of_even_attention_with_either_sigma():
     assert title(with_own) == r"with its own $\sigma_0$"
 
 
-def test_medians_of_eighths_of_the_tokens():
-    """Of counts 1 to 16 with values twice as large, each eighth holds two."""
-    counts = np.arange(1, 17)
-    known = {"counts": counts, "variance": 2.0 * counts, "variance_correlation": Mock(rho=1.0)}
-    study = Mock(FrequencyStudy, **known)
-    medians = variance.token_variance({"made": study}).axes[0].get_lines()[0]
-    assert medians.get_xdata().tolist() == [1.5 + 2 * eighth for eighth in range(8)]
-    assert medians.get_ydata().tolist() == [3 + 4 * eighth for eighth in range(8)]
-
-
 def test_the_strongest_head_by_size_is_drawn_and_all_heads_beside_chance():
     """ρ of head 1 is the lowest and the strongest; counts 1 to 16 make eighths of two."""
     counts = np.arange(1, 17)

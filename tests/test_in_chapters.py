@@ -18,7 +18,7 @@ from lnattn.paths import data_folder
 from lnattn.position.measured import near_share
 from lnattn.position.sigma import InverseSigma, assumed_inverse_sigma, variances
 from lnattn.position.without_tokens import PositionOnly
-from lnattn_book.chapters import layernorm, position, variance
+from lnattn_book.chapters import layernorm, position
 from lnattn_book.chapters.pairs_first import Snapshots
 from lnattn_book.studies.by_place import ByPlace, PublishedSigma, by_place
 from lnattn_book.studies.first_token import switch_by_place
@@ -64,9 +64,8 @@ def test_a_turned_sigma_gives_what_the_frozen_switch_has_at_its_ends() -> None:
     shares = in_node(
         ATTENTION, {"numbers": numbers, "values": values}, "drawn.js", "first-place.js"
     )
-    table = variance.switch_by_head(place, 1.0)
-    np.testing.assert_allclose(shares[0], table["attention, own σ"], rtol=2e-3)
-    np.testing.assert_allclose(shares[1], table["attention, ordinary σ"], rtol=2e-3)
+    np.testing.assert_allclose(shares[0], place.own.mean(axis=1), rtol=2e-3)
+    np.testing.assert_allclose(shares[1], place.ordinary.mean(axis=1), rtol=2e-3)
 
 
 def test_a_turned_sigma_gives_what_the_package_computes_between() -> None:

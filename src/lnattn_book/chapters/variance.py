@@ -114,35 +114,20 @@ def sinks(attention: Float[np.ndarray, "head query"]) -> pd.DataFrame:
     return table.rename_axis("head")
 
 
-#: How the page prints the columns of `switch_by_head`.
-SWITCH_FORMATS = {
-    "score, own σ": "{:+.1f}",
-    "score, ordinary σ": "{:+.1f}",
-    "attention, own σ": "{:.2%}",
-    "attention, ordinary σ": "{:.2%}",
-    "times": "{:.1f}",
-}
-
-
 def switch_by_head(place: ByPlace, scale: float) -> pd.DataFrame:
     """One row a head of a model by place alone: what the large σ_0 does to attention on position 0.
 
-    'score, …' is T^p at position 0 over √d_head (scale), with σ_0 and with the median σ in its
-    place; 'attention, …' on position 0, in the mean of all later queries; 'times' the ratio of the
-    two, 'switch' whether the score is negative and that ratio above what claim K15 asks.
+    'score' is T^p at position 0 over √d_head (scale); 'times' attention on position 0, in the mean
+    of all later queries, over what it is with the median σ in place of σ_0; 'switch' whether the
+    score is negative and that ratio above what claim K15 asks.
     """
     gain = claim("K15").rule["gain"]
-    own = place.own.mean(axis=1)
-    ordinary = place.ordinary.mean(axis=1)
-    score = place.score / scale
+    times = place.own.mean(axis=1) / place.ordinary.mean(axis=1)
     table = pd.DataFrame(
         {
-            "score, own σ": score / place.sigma[0],
-            "score, ordinary σ": score / np.median(place.sigma[1:]),
-            "attention, own σ": own,
-            "attention, ordinary σ": ordinary,
-            "times": own / ordinary,
-            "switch": (place.score < 0) & (own / ordinary > gain),
+            "score": place.score / scale / place.sigma[0],
+            "times": times,
+            "switch": (place.score < 0) & (times > gain),
         }
     )
     return table.rename_axis("head")
@@ -338,9 +323,7 @@ def _of_places(gpt2: PositionOnly, place: ByPlace) -> Iterator[Check]:
 def _of_the_switch(table: pd.DataFrame, shuffled: Sequence[int]) -> Iterator[Check]:
     switched = table["switch"].sum()
     times = table["times"]
-    yield says(
-        "The score is negative in 11 of 12 heads", (table["score, own σ"] < 0).sum(), len(table)
-    )
+    yield says("The score is negative in 11 of 12 heads", (table["score"] < 0).sum(), len(table))
     yield says("raises attention on position 0 in 9 of 12 heads", 0, switched, len(table))
     yield says("15 times in head 7", times[7], 7)
     yield says("in 3 of 12 in the mean of 20 draws", np.mean(shuffled), len(table), len(shuffled))
@@ -350,7 +333,7 @@ def _of_the_switch(table: pd.DataFrame, shuffled: Sequence[int]) -> Iterator[Che
     )
     yield says(
         "In GPT-2, by place alone, heads 4 and 10 do the same",
-        table.index[(table["score, own σ"] < 0) & (times < 1)],
+        table.index[(table["score"] < 0) & (times < 1)],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -113,19 +113,6 @@ def fading_sinks(
     return figure
 
 
-def token_variance(studies: Mapping[str, FrequencyStudy]) -> Figure:
-    """Var(e_v) against the number of occurrences, a panel a model, with medians (Fig. 6 left)."""
-    figure, axes = plt.subplots(1, len(studies), figsize=(WIDTH, 3.7), squeeze=False)
-    for ax, (name, study) in zip(axes[0], studies.items(), strict=True):
-        cells = _density(ax, study.counts, study.variance, log_y=True)
-        _key_to(cells, ax)
-        rho = f"{study.variance_correlation.rho:+.2f}".replace("-", "−")
-        ax.set_title(f"{name}:  ρ = {rho}")
-        ax.set_xlabel("occurrences in the text")
-    figure.supylabel(r"Var($e_v$)", fontsize=11)
-    return figure
-
-
 def self_assertion(study: FrequencyStudy, chance: Chance) -> Figure:
     """T^e and frequency: one head's tokens, and the rank correlation of all heads (Fig. 5 and 11).
 
@@ -135,7 +122,7 @@ def self_assertion(study: FrequencyStudy, chance: Chance) -> Figure:
     sizes = np.array([abs(correlation.rho) for correlation in study.head_correlations])
     strongest = int(sizes.argmax())
     figure, (cloud, heads) = plt.subplots(1, 2, figsize=(WIDTH, 3.7))
-    cells = _density(cloud, study.counts, study.asserted[strongest], log_y=False)
+    cells = _density(cloud, study.counts, study.asserted[strongest])
     _key_to(cells, cloud)
     rho = f"{study.head_correlations[strongest].rho:.2f}".replace("-", "−")
     cloud.set_title(f"head {strongest}: ρ = {rho}", fontsize=10)
@@ -158,9 +145,9 @@ def _key_to(cells: PolyCollection, ax: Axes) -> None:
     bar.ax.minorticks_off()
 
 
-def _density(ax: Axes, counts: np.ndarray, values: np.ndarray, log_y: bool) -> PolyCollection:
+def _density(ax: Axes, counts: np.ndarray, values: np.ndarray) -> PolyCollection:
     """A hexagonal histogram over log counts, with the median of each eighth of the tokens."""
-    scales = {"xscale": "log", "yscale": "log" if log_y else "linear", "bins": "log"}
+    scales = {"xscale": "log", "bins": "log"}
     cells = ax.hexbin(
         counts, values, gridsize=35, mincnt=1, cmap=SEQUENTIAL, linewidths=0, **scales
     )

@@ -15,6 +15,7 @@ from lnattn.position.bias import PositionBias
 from lnattn.position.sigma import InverseSigma
 from lnattn.position.without_tokens import position_only
 from lnattn_book.chapters import position
+from lnattn_book.claims.intervals import Interval
 
 N = 60
 
@@ -58,6 +59,22 @@ def test_scores_of_a_wave_leave_out_position_0(bias, partial):
     product = W_P[i] @ folded.dense_W_QK(head).numpy() @ W_P[1 : i + 1].T
     expected = product * inverse[i] * inverse[1 : i + 1]
     np.testing.assert_allclose(position.scores_of_wave(bias, head, row=1), expected, rtol=1e-9)
+
+
+def test_random_heads_are_counted_by_the_rules_of_k6_and_k7(monkeypatch):
+    """Two heads, one draw: a wave that fits 1.5 times and one that explains too little."""
+    of_claim = {
+        "K6": {"spearman": [0.95, -0.95]},
+        "K7": {"cycles": [1.5, 1.5], "wave": [0.6, 0.4], "near": [0.8, 0.7]},
+    }
+    monkeypatch.setattr(
+        position,
+        "frozen_nulls",
+        lambda asked: {
+            "a model": [{k: Interval.of(np.array(v)) for k, v in of_claim[asked].items()}]
+        },
+    )
+    assert position.of_random_heads("a model") == ([1], [1], [1])
 
 
 def test_a_crest_and_what_falls_behind_it():

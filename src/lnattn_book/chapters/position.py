@@ -28,6 +28,7 @@ from lnattn.position.sigma import inverse_sigma_bands
 from lnattn.position.without_tokens import PositionOnly
 from lnattn.weights import FirstLayer, require_absolute
 from lnattn_book.claims.listed import claim
+from lnattn_book.claims.nulls import frozen_nulls
 from lnattn_book.page import Check, says
 from lnattn_book.studies import samples
 
@@ -271,6 +272,31 @@ def on_text(first: FirstLayer) -> OnText:
     return OnText(terms, measured, compare_with_position_only(measured, terms))
 
 
+class RandomHeads(NamedTuple):
+    """In how many heads of each draw of random ones there is what K6 and K7 look for, by draw."""
+
+    slopes: list[int]
+    waves: list[int]
+    near: list[int]
+
+
+def of_random_heads(model: str = "gpt2 (frozen)") -> RandomHeads:
+    """GPT-2's positions, and the weights of each head in random order: frozen null models."""
+    slope = claim("K6").rule["spearman"]
+    at = claim("K7").rule
+    of_k7 = frozen_nulls("K7")[model]
+    return RandomHeads(
+        slopes=[
+            int((drawn["spearman"].value > slope).sum()) for drawn in frozen_nulls("K6")[model]
+        ],
+        waves=[
+            int(((drawn["cycles"].low >= at["cycles"]) & (drawn["wave"].low > at["share"])).sum())
+            for drawn in of_k7
+        ],
+        near=[int((drawn["near"].value > at["percentile"]).sum()) for drawn in of_k7],
+    )
+
+
 def checks(
     by_hand: float,
     seven: OneHead,
@@ -329,6 +355,22 @@ def checks(
     )
     yield says("with an R² of .97 and more", 0.97, (steps["straight"] >= 0.97).sum() == 11)
     yield says("waves of about 540 positions", round(of_waves.wavelength, -1))
+    random = of_random_heads()
+    yield says("which heads of random weights have as well", min(random.waves) > 6)
+    yield says(
+        "8 to 12 of the twelve heads have one, in 20 draws",
+        min(random.waves),
+        max(random.waves),
+        len(random.waves),
+        len(heads) == 12,
+    )
+    yield says("at most 1 random head in a draw has", max(random.slopes))
+    yield says("near keys score high, in 4 at most", max(random.near))
+    yield says(
+        "Random heads have the wave, too, and hardly ever the slope",
+        np.mean(random.slopes) < 0.5,
+        found=np.mean(random.slopes),
+    )
     yield says("head 5 has a bend", 5, heads["waves"][5] < 1, found=heads["waves"][5])
     yield says(
         "In heads 3, 4 and 7 they are six times as high as elsewhere, and more",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,6 +16,8 @@ from lnattn.errors import ResultError
 from lnattn_book import page
 from lnattn_book.page.checks import Check, recorded, says
 from lnattn_book.page.digits import is_spelled_in, numbers_in
+
+ROOT = Path(__file__).resolve().parents[1]
 
 # --- numbers in words -------------------------------------------------------------------------
 
@@ -227,3 +232,39 @@ def interrupt():
 def test_a_table_of_nothing_is_refused():
     with pytest.raises(ResultError, match="checks nothing"):
         page.table([])
+
+
+# ---- Conditions that hold of nothing -------------------------------------------------------------
+
+
+def conditions_of_nothing(source: str) -> list[str]:
+    """Calls that turn an empty list into 'true' before `says` sees that it is empty.
+
+    `says` takes arrays, all of which must be true, and refuses an empty one.
+    """
+    calls = [
+        node
+        for function in ast.walk(ast.parse(source))
+        if isinstance(function, ast.FunctionDef) and "says(" in ast.unparse(function)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call)
+    ]
+    return [
+        ast.unparse(call)
+        for call in calls
+        if (isinstance(call.func, ast.Name) and call.func.id in ("all", "any"))
+        or (ast.unparse(call.func).endswith(".all") and not call.args and not call.keywords)
+    ]
+
+
+def test_no_sentence_of_a_chapter_may_hold_of_an_empty_list():
+    assert conditions_of_nothing("def f():\n yield says('a', all(x for x in []))")
+    assert conditions_of_nothing("def f():\n b = (x > 1).all()\n yield says('a', b)")
+    assert not conditions_of_nothing("def f():\n yield says('a', (x > 1).all(axis=0))")
+    chapters = sorted((ROOT / "src" / "lnattn_book" / "chapters").glob("*.py"))
+    told = {path.stem: conditions_of_nothing(path.read_text("utf-8")) for path in chapters}
+    assert {name: calls for name, calls in told.items() if calls} == {
+        # Of the columns of a table: which ones, not whether.
+        "pairs_first": ["(said == 'pairs').all()"]
+    }
+    assert len(told) > 20

@@ -94,7 +94,7 @@ def test_the_trainings_are_the_frozen_snapshots() -> None:
     looks = read_looks(TRAININGS, "looks")[0]
     for training, (seed, run) in zip(written["trainings"], runs.groupby("seed"), strict=True):
         assert written["tokens"] == run["tokens"].tolist()
-        for part in ("pairs", "positions"):
+        for part in ("pairs", "positions", "found", "chance"):
             np.testing.assert_allclose(training[part], run[part], atol=5.1e-5)
         steps = run.index.get_level_values("step")
         for step, heads in zip(steps, training["previous"], strict=True):

@@ -55,7 +55,7 @@ def log_odds(place: ByPlace) -> dict[str, Any]:
 
 
 def training() -> dict[str, Any]:
-    """Chapter 11's five trainings at each snapshot: nats lost, and what each head looks at."""
+    """Chapter 11's trainings at each snapshot: nats lost, pieces found, and where heads look."""
     folder = data_folder() / "results" / "early-and-late-2-layers"
     runs = Snapshots.read(folder).table
     looks = read_looks(folder, "looks")[0]
@@ -64,8 +64,10 @@ def training() -> dict[str, Any]:
     previous = by_head.loc[runs.index]
     trainings = []
     for seed, run in runs.groupby("seed"):
-        lost = {part: rounded(run[part]) for part in COLOURS}
-        trainings.append({**lost, "previous": [rounded(row) for row in previous.loc[seed].values]})
+        curves = {name: rounded(run[name]) for name in (*COLOURS, "found", "chance")}
+        trainings.append(
+            {**curves, "previous": [rounded(row) for row in previous.loc[seed].values]}
+        )
     tokens = runs["tokens"].drop_duplicates().astype(int).tolist()
     return {"tokens": tokens, "colours": COLOURS, "trainings": trainings}
 

@@ -34,16 +34,25 @@
       const lines = trainings.flatMap((one) => names.map((name) => ({
         points: pointsOf(one[name]), colour: colours[name], kind: one === chosen ? "line" : "thin",
       })));
+      const x = { ends: [tokens[0], tokens.at(-1)], map: Math.log, ticks: [1, 10, 100].map((value) => [value * 1e6, String(value)]) };
+      const label = "tokens of training (millions)";
       const ticks = [[0, "0"], [0.01, "0.01"], [0.1, "0.1"], [1, "1"]];
       curves.replaceChildren(
         panel({
-          title: "nats lost a token", label: "tokens of training (millions)",
-          x: { ends: [tokens[0], tokens.at(-1)], map: Math.log, ticks: [1, 10, 100].map((value) => [value * 1e6, String(value)]) },
+          title: "nats lost a token", label, x,
           y: { ends: [-0.006, 1.5], map: scale, ticks }, lines, upright: tokens[at],
           dots: names.map((name) => ({ at: [tokens[at], chosen[name][at]], colour: colours[name] })),
         }),
         make("p", { class: "legend" }, ...names.flatMap((name) => [
-          make("span", { class: "swatch", style: `background-color: ${colours[name]}`, "aria-hidden": "true" }), ` without ${PARTS[name]} `])));
+          make("span", { class: "swatch", style: `background-color: ${colours[name]}`, "aria-hidden": "true" }), ` without ${PARTS[name]} `])),
+        panel({
+          title: "pieces found by pairs (dashed: by chance)", label, x, upright: tokens[at],
+          y: { ends: [0, 0.4], ticks: [0, 0.2, 0.4].map((share) => [share, percent(share)]) },
+          lines: [...trainings.map((one) => ({
+            points: pointsOf(one.found), colour: colours.pairs, kind: one === chosen ? "line" : "thin",
+          })), { points: pointsOf(chosen.chance), kind: "dashed" }],
+          dots: [{ at: [tokens[at], chosen.found[at]], colour: colours.pairs }],
+        }));
       const shares = chosen.previous[at];
       heads.replaceChildren(bars(shares.map((share, head) => ({ words: `head ${head}`, share: percent(share), of: share }))));
       const most = shares.indexOf(Math.max(...shares));

@@ -298,7 +298,7 @@ def _checks_of_endings(main: Experiment, controls: Experiment) -> Iterator[Check
     yield says("learn later and end with 91 %", short.mean(), short.between(0.905, 0.915))
     rows = beside_layernorm(controls)
     lead = rows["lead"]
-    yield says("at best rates it costs 1.6 points", 100 * lead["rms"])
+    yield says("at each model's best rate it costs 1.6 points", 100 * lead["rms"])
     yield says("All learn within two epochs", rows["epochs"] <= 2, found=rows["epochs"].max())
     projected = rows[rows["projects"]]["right"]
     free = rows[~rows["projects"]]["right"]

@@ -233,7 +233,7 @@ def checks(
     )
     none_lost = [number == 0 for number in lost.values()]
     most_by_law = expected_share(1024, 32)
-    yield says("there 98 % are lost in two, none in thirty-two", _in_heads(arms, 8), none_lost)
+    yield says("in two, 98 % are lost; in thirty-two, none", _in_heads(arms, 8), none_lost)
     yield says(
         "32 and 64, the law gives none, and none is lost", 32, 64, most_by_law < 1e-6, none_lost
     )

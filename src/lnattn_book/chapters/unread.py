@@ -119,7 +119,7 @@ def checks(
     yield says(
         "what was drawn before training", abs(sgd["kept"] - 1) < 1e-5, sgd["all steps"] < 1e-9
     )
-    yield says("Decay shrinks it", steps["AdamW"]["kept"] < steps["Adam"]["kept"])
+    yield says("Weight decay shrinks it", steps["AdamW"]["kept"] < steps["Adam"]["kept"])
     yield says("That was predicted, and it came out", abs(first.mean() - drawn) < 0.02)
     adam = steps[["Adam", "AdamW"]]
     yield says("than a single late one", adam.loc["all steps"] > adam.loc["a late step"])

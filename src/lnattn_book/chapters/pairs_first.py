@@ -260,8 +260,8 @@ def checks(runs: Snapshots, deeper: Snapshots, parts: pd.DataFrame) -> Iterator[
     others = table.loc[outcomes.index[outcomes != "takes over"]]
     against = others[(others["low"] > 0) & (others[["pairs", "positions"]].max(axis=1) < 0.001)]
     yield says(
-        "helps a little: positions cost more than pairs, by 0.0021 and 0.0007 nats, when each costs "
-        "less than 0.001",
+        "helps a little: positions cost more than pairs, by 0.0021 and 0.0007 nats, when each "
+        "costs less than 0.001",
         against["difference"].to_numpy(),
         against[["pairs", "positions"]].max(axis=None),
         (against["pairs"] < 0).to_numpy(),

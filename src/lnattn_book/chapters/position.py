@@ -365,7 +365,7 @@ def checks(
         len(heads) == 12,
     )
     yield says("at most 1 random head in a draw has", max(random.slopes))
-    yield says("near keys score high, in 4 at most", max(random.near))
+    yield says("high scores for near keys, which at most 4 have", max(random.near))
     yield says(
         "Random heads have the wave, too, and hardly ever the slope",
         np.mean(random.slopes) < 0.5,

@@ -118,6 +118,11 @@ def test_fullest_and_displaced_by_hand() -> None:
     assert several.excess().round(3).tolist() == [0.01, 0.1, 0.04, 0.01, 0.1, 0.06]
     assert several.fullest().table.index.tolist() == [(0, 128), (1, 128)]
     assert several.displaced().to_dict() == {0: True, 1: False}
+    # The largest excess of seed 1 in a snapshot that joins nothing: 0.06 is then compared with it.
+    table = several.table.copy()
+    table.loc[(1, 64), ["found", "chance", "chance high"]] = [0.3, 0.1, 0.31]
+    assert Snapshots(table).excess()[1, 64] == pytest.approx(0.2)
+    assert Snapshots(table).displaced().to_dict() == {0: True, 1: False}
 
 
 def test_a_snapshot_that_was_not_asked_is_an_error() -> None:

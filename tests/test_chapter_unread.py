@@ -112,3 +112,19 @@ def test_they_fail_where_a_reader_sees_1(asked):
 def test_they_fail_where_the_norms_change_places(asked):
     shown = failing(**asked | {"end": asked["end"][::-1]})
     assert shown == ["is the one that is avoided, in every seed"]
+
+
+def test_a_late_step_is_a_median_of_the_last_and_the_sums_are_means():
+    """Three seeds and two matrices, one of them an outlier, in the second optimiser."""
+    step = np.zeros((1, 2, 3, 4, 2, 2))
+    step[:, :, :, :-1] = 77  # earlier steps
+    step[..., 1] = 55  # the other direction
+    step[0, 1, :, -1, :, 0] = [[0.1, 0.2], [0.3, 0.4], [0.5, 9.0]]
+    moved, kept = step / 10, step / 100
+    moved[0, 1, 0, -1, 0, 0] = np.nan
+    table = chapter.spill_of_steps({"step": step, "moved": moved, "kept": kept}, ["SGD", "Adam"])
+    late, sums, drawn = table["Adam"]
+    assert table["SGD"].tolist() == [0, 0, 0]
+    assert late == pytest.approx(0.35)
+    assert sums == pytest.approx((0.02 + 0.03 + 0.04 + 0.05 + 0.9) / 5)
+    assert drawn == pytest.approx(10.5 / 600)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -80,6 +82,24 @@ def test_near_and_never():
     assert guaranteed.near(everywhere).says == "heads look near in every text"
     found = guaranteed.never(everywhere)
     assert (found.says, found.share) == ("more than by chance", pytest.approx(0.3))
+
+
+def test_what_is_never_looked_at_stands_beside_the_most_of_the_random_heads():
+    """Two heads; two draws of two heads, of which the first loses more."""
+    asked = replace(
+        made(0.8, 0.1, 0.2),
+        never=np.array([[0.1, 0.3], [0.8, 1.0]]),
+        null_never=np.array([[[0.2, 0.4], [0.6, 0.8]], [[0.0, 0.2], [0.4, 0.6]]]),
+    )
+    assert guaranteed.never(asked, 0).says == "as many as by chance"
+    assert guaranteed.never(asked, 1).says == "more than by chance"
+    assert guaranteed.never(replace(asked, never=asked.never - 0.15), 0).says == (
+        "fewer than by chance"
+    )
+    unasked = replace(asked, never=np.empty((2, 0)), null_never=np.empty((0, 2, 0)))
+    table = chapter.never_table({"book-llama": asked, "minilm": unasked})
+    assert table.index.tolist() == ["book-llama"]
+    assert table.iloc[0].tolist() == pytest.approx([0.2, 0.3, 0.9, 0.7])
 
 
 def test_a_term_of_nothing_changes_no_end():

@@ -138,8 +138,7 @@ def main() -> int:
     if not (site / EXPLORER).is_file():
         print(f"{site} holds no built site; run: make book", file=sys.stderr)
         return 1
-    load, processors = os.getloadavg()[0], os.cpu_count()
-    print(f"before: {load:.1f} processes at work on {processors} processors")
+    print(f"before: {os.getloadavg()[0]:.1f} processes at work on {os.cpu_count()} processors")
     with browsing.chromium() as browser, served(site, Plain) as base:
         measure(browser, base)
     print(f"after: {os.getloadavg()[0]:.1f} at work")

@@ -306,7 +306,7 @@ def _checks_of_words(smollm2: RotaryStudy, llama: RotaryStudy) -> Iterator[Check
     yield says(
         "In neither is a name's first word among the hundred best keys", least > 100, found=least
     )
-    yield says("`book-llama` has more skill", best_of_llama > best, found=[best_of_llama, best])
+    yield says("book-llama has more skill", best_of_llama > best, found=[best_of_llama, best])
 
 
 def _checks_of_twins(trained: Sequence[Twins], levels: Sequence[float]) -> Iterator[Check]:

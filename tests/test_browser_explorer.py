@@ -210,7 +210,7 @@ DRAWN = """(() => {
   const cells = (selector) => [...place.querySelectorAll(selector)].map(cell => cell.textContent);
   const style = (selector, name) =>
     [...place.querySelectorAll(selector)].map(one => parseFloat(one.style[name]));
-  const canvas = place.querySelectorAll('canvas')[3];
+  const canvas = place.querySelectorAll('canvas')[5];
   const n = canvas.width / 8;
   const pixels = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
   return {
@@ -226,30 +226,32 @@ DRAWN = """(() => {
 
 def test_what_is_drawn_stands_where_the_package_says(tab, site, book_model) -> None:
     """Heads of columns, the last row, bars and their marks, and the map: a row a query."""
-    show(tab, site, "#head=3&query=5&without=pp", "sentence")
+    show(tab, site, "#head=5&query=6&without=pp", "sentence")
     text = "<|endoftext|>" + publishing.sentences()[0]
     ids = book_model.tokenizer.encode(text)
     words = [book_model.tokenizer.decode([token]).replace(" ", "\u2423") for token in ids]
     terms = six_terms(fold(book_model.attention), book_model.embeddings, ids)
-    whole, left = terms.attention()[3, 5, :6], terms.attention(without="pp")[3, 5, :6]
+    whole, left = terms.attention()[5, 6, :7], terms.attention(without="pp")[5, 6, :7]
     drawn = tab.evaluate(DRAWN)
     assert drawn["heads"] == ["Key", "Attention", "Sum", *(f"T{name}" for name in terms.names)]
-    assert drawn["keys"] == words[:6]
-    assert drawn["caption"] == f"Head 3: what the query {words[5]} finds in each key"
-    assert drawn["out"] == 6
+    assert drawn["keys"] == words[:7]
+    assert drawn["caption"] == f"Head 5: what the query {words[6]} finds in each key"
+    assert drawn["out"] == 7
     sums = [number(row[1]) for row in tab.evaluate(TABLE)]
-    np.testing.assert_allclose(sums, terms.scores(without="pp")[3, 5, :6], atol=0.08)
-    moved = [left] + [terms.attention(without=name)[3, 5, :6] for name in terms.names]
+    np.testing.assert_allclose(sums, terms.scores(without="pp")[5, 6, :7], atol=0.08)
+    moved = [left] + [terms.attention(without=name)[5, 6, :7] for name in terms.names]
     shifts = [float((whole * (whole / other).log()).sum()) for other in moved]
     shown = [number(cell.removeprefix("now ")) for cell in drawn["foot"]]
     np.testing.assert_allclose(shown, shifts, atol=0.02)
-    assert np.ptp(shifts) > 0.1
+    the_other_way = float((left * (left / whole).log()).sum())
+    assert shifts[0] > 0.5
+    assert abs(shifts[0] - the_other_way) > 0.1
     np.testing.assert_allclose(drawn["fills"], 100 * left, atol=0.2)
     np.testing.assert_allclose(drawn["marks"], 100 * whole, atol=0.2)
     assert float((whole - left).abs().max()) > 0.02
     shares = [number(cell.replace(" %", "")) for cell in drawn["shares"]]
     np.testing.assert_allclose(shares, 100 * left, atol=0.2)
-    attention = terms.attention(without="pp")[3].numpy()
+    attention = terms.attention(without="pp")[5].numpy()
     n = len(ids)
     pixels = np.array(drawn["map"])
     query, key = np.triu_indices(n, 1)
@@ -260,7 +262,7 @@ def test_what_is_drawn_stands_where_the_package_says(tab, site, book_model) -> N
     np.testing.assert_allclose(pixels[query, key, 3], np.minimum(wanted, 229.5), atol=4)
     query, key = np.unravel_index(attention[1:].argmax(), attention[1:].shape)
     said = f"from {words[query + 1]} to {words[key]}"
-    assert drawn["hover"] == f"Head 3: largest {100 * largest:.1f} %, {said}"
+    assert drawn["hover"] == f"Head 5: largest {100 * largest:.1f} %, {said}"
 
 
 def test_a_click_on_a_map_chooses_the_row_and_its_head(tab, site) -> None:

@@ -356,7 +356,7 @@ def checks(
     yield says("with an R² of .97 and more", 0.97, (steps["straight"] >= 0.97).sum() == 11)
     yield says("waves of about 540 positions", round(of_waves.wavelength, -1))
     random = of_random_heads()
-    yield says("which heads of random weights have as well", min(random.waves) > 6)
+    yield says("a wave that heads of random weights have as well", min(random.waves) > 6)
     yield says(
         "8 to 12 of the twelve heads have one, in 20 draws",
         min(random.waves),

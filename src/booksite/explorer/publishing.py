@@ -6,11 +6,13 @@ written whenever the site is built.
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,10 +157,11 @@ def opening_scripts(folder: Path) -> list[str]:
 
     Their addresses are those that explorer.js makes; empty where no model could be shown.
     """
-    shared = folder / "shared.js"
-    first = re.search(
-        r'"opening":true,"folder":"([^"]+)","version":"([^"]+)"', shared.read_text("ascii")
-    )
+    text = (folder / "shared.js").read_text("ascii")
+    packed = re.search(r'receivePacked\("shared", "([^"]+)"', text)
+    if packed:
+        text = zlib.decompress(base64.b64decode(packed[1])).decode()
+    first = re.search(r'"opening":true,"folder":"([^"]+)","version":"([^"]+)"', text)
     return ["shared.js", f"{first[1]}/opening.js?v={first[2]}"] if first else []
 
 

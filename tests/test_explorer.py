@@ -305,6 +305,14 @@ def test_what_a_first_view_loads_is_of_the_first_model_with_a_sentence(cheap, tm
     assert publishing.opening_scripts(tmp_path / "deep" / "er") == []
 
 
+@pytest.mark.parametrize("why", ["a reason", "a long reason " * 200])
+def test_what_opens_is_found_in_a_short_list_and_in_a_deflated_one(cheap, tmp_path, why) -> None:
+    place = tmp_path / "explorer"
+    publishing.publish(place, [publishing.Wanted(Choice("two", why), opening=True)])
+    assert ("receivePacked" in (place / "shared.js").read_text()) == (len(why) > 2000)
+    assert publishing.opening_scripts(place)[1].startswith("two/opening.js?v=")
+
+
 def test_rotary_models_that_were_named_are_there(monkeypatch) -> None:
     monkeypatch.setattr(publishing, "default_model", lambda: Choice("book-gpt2", ""))
     monkeypatch.setenv("LNATTN_ROTARY", "mine other")

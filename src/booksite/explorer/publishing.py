@@ -6,21 +6,20 @@ written whenever the site is built.
 
 from __future__ import annotations
 
-import base64
 import gzip
 import hashlib
 import os
 import re
 import shutil
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from sphinx.util import logging
 
-from booksite.explorer.texts import script
+from booksite.explorer.texts import json_in, script
 from lnattn.errors import LnattnError
 from lnattn.models.choice import BOOK_LLAMA, FALLBACK, MINILM, Choice, default_model
 from lnattn.reporting.words import (
@@ -157,12 +156,10 @@ def opening_scripts(folder: Path) -> list[str]:
 
     Their addresses are those that explorer.js makes; empty where no model could be shown.
     """
-    text = (folder / "shared.js").read_text("ascii")
-    packed = re.search(r'receivePacked\("shared", "([^"]+)"', text)
-    if packed:
-        text = zlib.decompress(base64.b64decode(packed[1])).decode()
-    first = re.search(r'"opening":true,"folder":"([^"]+)","version":"([^"]+)"', text)
-    return ["shared.js", f"{first[1]}/opening.js?v={first[2]}"] if first else []
+    listed = json_in((folder / "shared.js").read_text("ascii"))["models"]
+    for first in filter(itemgetter("opening"), listed):
+        return ["shared.js", f"{first['folder']}/opening.js?v={first['version']}"]
+    return []
 
 
 def data_of(wanted: Wanted) -> tuple[dict[str, Any], dict[str, str]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from typing import Any
 
@@ -40,3 +41,13 @@ def script(name: str, value: Any) -> str:
     is_json = "true" if literal else "false"
     text = base64.b64encode(zlib.compress(literal.encode("ascii") or value, 9)).decode("ascii")
     return f'lnattnExplorer.receivePacked({script_literal(name)}, "{text}", {is_json});\n'
+
+
+def json_in(text: str) -> Any:
+    """The value that `script` wrote, where JSON holds it. Raises ValueError for any other text."""
+    if written := re.fullmatch(r'lnattnExplorer\.receive\("[^"]*", (.*)\);\n', text):
+        return json.loads(written[1])
+    deflated = re.fullmatch(r'lnattnExplorer\.receivePacked\("[^"]*", "([^"]*)", true\);\n', text)
+    if deflated is None:
+        raise ValueError("this is no script that hands over a value of JSON.")
+    return json.loads(zlib.decompress(base64.b64decode(deflated[1])))

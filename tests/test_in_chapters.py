@@ -9,7 +9,7 @@ from javascript import in_node
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 
-from booksite.explorer import in_chapters
+from booksite.explorer import in_chapters, publishing
 from booksite.explorer.in_chapters import UNIT
 from lnattn.attention.folding import fold
 from lnattn.attention.layernorm import center, standardise
@@ -31,6 +31,11 @@ TRAININGS = data_folder() / "results" / "early-and-late-2-layers"
 @pytest.fixture(scope="module")
 def bias():
     return ByPlace.read(GPT2).bias(PositionOnly.read(GPT2))
+
+
+def test_the_widget_of_chapter_3_opens_with_the_chapters_sentence() -> None:
+    chapter = data_folder().parent / "notebooks" / "03-six-terms.md"
+    assert f'text = "{publishing.PAIR}"' in chapter.read_text("utf-8")
 
 
 def test_slopes_and_waves_are_gpt2s(bias) -> None:
